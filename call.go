@@ -1,0 +1,165 @@
+package steady
+
+import (
+	"context"
+	"time"
+)
+
+// call is the state of one call, as the policies see it. It belongs to the goroutine of the call.
+type call struct {
+	owner   owner
+	plan    *plan
+	ctx     context.Context // the caller's
+	tickets []ticket        // one for each of plan.breakers
+	forked  *fork           // of the abandoning Timeout around, when it runs in that one's goroutine
+
+	runs    int     // of the function
+	fate    fate    // of the current attempt
+	outcome Outcome // of the current attempt: Ignored unless the function ran
+	verdict Outcome // of the last run of the function
+
+	rejection *RejectedError // when the fate is rejected
+
+	began instant // when the call began, if OnDone is to know
+	ended bool    // OnDone knows
+	at    instant // a reading of the clock
+	fresh bool    // nothing has waited, and no user code has run, since that reading
+
+	err  error // the function's last
+	made bool  // there is a result, returned with a nil error, that nobody has taken yet
+	hold bool  // what such a result needs is kept until it is released
+	kept []keepsake
+}
+
+// owner is the record that a call is part of, which knows the type of its result.
+type owner interface {
+	// dispatch runs the function.
+	dispatch(ctx context.Context) error
+	// retryAfter returns what the last result said of coming back.
+	retryAfter() time.Duration
+	// drop discards the last result, if it was made, and releases what was kept for it.
+	drop()
+	// fork returns a call of the same function for the goroutine of an abandoning Timeout.
+	fork(f *fork) *call
+	// adopt takes over the result of such a call.
+	adopt(child *call)
+}
+
+// fate is what became of an attempt.
+type fate uint8
+
+const (
+	unreached fate = iota // nothing ran: a Middleware did not call next, or something panicked before
+	rejected              // by a policy
+	cut                   // its context ended before the function was called
+	ran                   // the function was called
+)
+
+// begin starts another attempt of the call.
+func (c *call) begin() { c.end(unreached) }
+
+// end says that the attempt is over without a run of the function.
+func (c *call) end(f fate) {
+	c.fate, c.outcome, c.fresh = f, Ignored, false
+}
+
+// now reads the clock, or returns the last reading if nothing can have taken time since.
+func (c *call) now() instant {
+	if !c.fresh {
+		c.at, c.fresh = c.plan.time.now(), true
+	}
+	return c.at
+}
+
+// gone reports whether the caller has cancelled. Its deadline is another matter: the caller still wants to
+// know then.
+func (c *call) gone() bool { return c.ctx.Err() == context.Canceled }
+
+// start tells the breakers that the function is about to be called. It reports false when it must not be,
+// because the caller has abandoned it.
+func (c *call) start(now instant) bool {
+	if c.forked != nil {
+		return c.forked.start(c, now)
+	}
+	if c.startTickets(now) {
+		c.settle()
+	}
+	return true
+}
+
+// startTickets starts the stopwatches, without running a hook. It reports whether one has to.
+func (c *call) startTickets(now instant) (changed bool) {
+	for i, s := range c.plan.breakers {
+		if t := &c.tickets[i]; t.gen != nil && s.b.start(t, now) {
+			changed = true
+		}
+	}
+	return changed
+}
+
+// stop tells the breakers that the function has ended, and those that hear of one run only, how.
+func (c *call) stop(now instant) {
+	for i, s := range c.plan.breakers {
+		t := &c.tickets[i]
+		switch {
+		case t.gen == nil:
+		case s.once:
+			s.b.finish(t, now, c.outcome, c.hold)
+		case s.b.stop(t, now):
+			s.b.settle()
+		}
+	}
+	if c.forked != nil {
+		c.forked.stop(c, now)
+	}
+}
+
+// stopTickets stops the stopwatches, without running a hook. It reports whether one has to.
+func (c *call) stopTickets(now instant) (changed bool) {
+	for i, s := range c.plan.breakers {
+		if t := &c.tickets[i]; t.gen != nil && s.b.stop(t, now) {
+			changed = true
+		}
+	}
+	return changed
+}
+
+// settle lets the breakers' hooks run.
+func (c *call) settle() {
+	for _, s := range c.plan.breakers {
+		s.b.settle()
+	}
+}
+
+// keepsake is what a held result needs: a bulkhead's slot, or a context.
+type keepsake struct {
+	bulkhead *Bulkhead
+	cancel   context.CancelFunc
+}
+
+func (k keepsake) release() {
+	if k.bulkhead != nil {
+		k.bulkhead.release()
+	}
+	if k.cancel != nil {
+		k.cancel()
+	}
+}
+
+// leave gives back what an attempt needed, or keeps it for the result that is held.
+func (c *call) leave(k keepsake) {
+	if c.hold && c.made {
+		c.kept = append(c.kept, k)
+		return
+	}
+	k.release()
+}
+
+// release gives back what was kept, the innermost first.
+func (c *call) release() {
+	for _, k := range c.kept {
+		k.release()
+	}
+	clear(c.kept)
+	c.kept = c.kept[:0]
+}

@@ -1,0 +1,94 @@
+package steady
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+)
+
+// Hold is Do for a value whose work goes on after the function has returned: a response body, rows, a
+// stream. The outcome, and whether the call was slow, is recorded when the function returns. When there is
+// no error, the bulkhead's slot and the contexts of the attempt that made v stay until release, and the
+// deadlines keep running; release must be called, and only its first call counts. With an error there is
+// nothing to release, and release does nothing.
+//
+// release(err) with an error says that the work failed later: the outcome that was recorded becomes a
+// failure, if it is still in the window of its generation, and the breaker decides again. An err that is
+// classified as something else than a failure, or comes when the caller has cancelled, changes nothing.
+// OnDone is called at the release.
+//
+// A Timeout with Abandon cannot hold: Hold then returns an error, and the function is not called.
+func (p *Pipeline[T]) Hold(ctx context.Context, fn func(context.Context) (T, error)) (v T, release func(err error), err error) {
+	release = func(error) {}
+	if ctx == nil || fn == nil {
+		return v, release, p.misused("Hold")
+	}
+	if p.abandons != nil {
+		return v, release, fmt.Errorf("steady: pipeline %q: Hold cannot be used with the abandoning Timeout %q: "+
+			"the function's goroutine may outlive what is held; use a Timeout without Abandon", p.name, p.abandons.cfg.Name)
+	}
+	r := p.record(ctx)
+	r.fn, r.hold = fn, true
+	ended := false
+	defer func() {
+		if !ended {
+			r.abort()
+		}
+	}()
+	err = r.through()
+	if err == nil && r.made {
+		v, ended = r.v, true
+		return v, r.holding(), nil
+	}
+	r.done(err, false)
+	v = r.take()
+	ended = true
+	p.retire(r)
+	return v, release, err
+}
+
+// holding returns the release of a held result.
+func (r *record[T]) holding() func(error) {
+	var released atomic.Bool
+	return func(err error) {
+		if !released.Swap(true) {
+			r.letGo(err)
+		}
+	}
+}
+
+// letGo ends a call whose result was held. Whatever panics on the way, the rest is done.
+func (r *record[T]) letGo(err error) {
+	defer r.p.retire(r)
+	defer func() { r.done(err, false) }()
+	defer r.release()
+	if err == nil {
+		return
+	}
+	if o := r.late(err); o.failed() {
+		r.outcome = o
+		r.failLate(0)
+	}
+}
+
+// late says what the error of a release means.
+func (r *record[T]) late(err error) Outcome {
+	r.err = err
+	return r.classify()
+}
+
+// failLate tells the breakers from the i-th on that the result failed.
+func (r *record[T]) failLate(i int) {
+	if i == len(r.tickets) {
+		return
+	}
+	defer r.failLate(i + 1) // even if a hook of this one panics
+	r.plan.breakers[i].b.failLate(&r.tickets[i], r.plan.time.now())
+}
+
+// retire recycles the record of a held call, whose tickets have remembered what became of them.
+func (p *Pipeline[T]) retire(r *record[T]) {
+	r.take()
+	clear(r.tickets)
+	p.recycle(r)
+}

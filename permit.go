@@ -1,0 +1,343 @@
+package steady
+
+import "context"
+
+// ticket is a permit as its breaker keeps it: from the admission of a call, through its stays in the
+// function, to the verdict. Its memory belongs to the call. But for gen, which the call's goroutine writes
+// at the admission, the fields are guarded by the breaker's lock; started and probe are written by the
+// call's goroutine only, which so may read them without it.
+type ticket struct {
+	gen   *generation // the one it was given in; nil when there is no permit
+	probe bool
+
+	started bool // has been in the function
+	running bool // is in the function now
+	overdue bool // is, and has been for SlowThreshold
+	begun   instant
+	slowAt  due // in Breaker.running: when it will have been in the function for SlowThreshold
+	failAt  due // in Breaker.probes: when it times out, or is given back if it has not started
+
+	reported bool   // its verdict has been heard, or it was given back: it counts for nothing more
+	recorded bool   // its outcome is in the window
+	number   uint64 // under this number
+	passed   bool   // it was a probe, and succeeded
+}
+
+// Allow asks for a permit, for callers that cannot use a Pipeline. It returns a *RejectedError when the
+// breaker does not let the call through; otherwise the call has begun, and Done of the permit must be
+// called when it ends. A permit whose Done is forgotten stays in flight, and, as a probe, fails after
+// ProbeTimeout. OnReject gets context.Background().
+func (b *Breaker) Allow() (Permit, error) {
+	p := Permit{b: b, t: new(ticket)}
+	now := b.time.now()
+	if rejected, _ := b.admit(context.Background(), now, p.t); rejected != nil {
+		return Permit{}, rejected
+	}
+	given := false
+	defer func() {
+		if !given { // a hook panicked
+			b.finish(p.t, now, Ignored, false)
+		}
+	}()
+	if b.start(p.t, now) {
+		b.settle()
+	}
+	given = true
+	return p, nil
+}
+
+// Permit lets one call through a Breaker. The zero value is one that is done.
+type Permit struct {
+	b *Breaker
+	t *ticket
+}
+
+// Done says that the call has ended, and how. An outcome of 0 means Success. The stopwatch has run since
+// Allow. Only the first Done of a permit, and of its copies, counts.
+func (p Permit) Done(o Outcome) {
+	if p.b == nil {
+		return
+	}
+	if o == outcomeDefault {
+		o = Success
+	}
+	p.b.finish(p.t, p.b.time.now(), o.known(), false)
+}
+
+// admit lets a call through, which then holds a permit, or returns the rejection. While the breaker is
+// closed and no call can have become overdue, and while it is open, it takes no lock. It reports whether
+// hooks may have run since now.
+func (b *Breaker) admit(ctx context.Context, now instant, t *ticket) (rejected *RejectedError, hooked bool) {
+	switch g := b.gen.Load(); g.state {
+	case StateClosed, StateForcedClosed:
+		if now < instant(b.nextDue.Load()) {
+			t.gen = g
+			return nil, false
+		}
+	case StateOpen:
+		if now < g.until && !b.cfg.Shadow {
+			return b.reject(ctx, g.rejected, false), true
+		}
+	case StateForcedOpen:
+		return b.reject(ctx, g.rejected, false), true
+	}
+	return b.admitLocked(ctx, now, t), true
+}
+
+func (b *Breaker) admitLocked(ctx context.Context, now instant, t *ticket) *RejectedError {
+	b.mu.Lock()
+	b.catchUp(now)
+	b.commit()
+	b.halfOpen(now)
+	g := b.gen.Load()
+	rejected := g.rejected
+	if g.state == StateHalfOpen && b.probesOut+b.probesPassed < b.cfg.HalfOpenProbes {
+		rejected = nil
+		b.probesOut++
+		t.probe = true
+		b.probes.add(&t.failAt, t, now.add(b.cfg.ProbeTimeout))
+	}
+	shadow := b.cfg.Shadow && g.state != StateForcedOpen
+	admitted := rejected == nil || shadow
+	if admitted {
+		t.gen = g
+	}
+
+	told := false
+	defer func() {
+		if !told && admitted { // a hook panicked
+			b.finish(t, now, Ignored, false)
+		}
+	}()
+	b.unlock()
+	if rejected != nil {
+		b.reject(ctx, rejected, shadow)
+	}
+	told = true
+	if admitted {
+		return nil
+	}
+	return rejected
+}
+
+// reject counts a rejection and tells the hook.
+func (b *Breaker) reject(ctx context.Context, e *RejectedError, shadow bool) *RejectedError {
+	b.rejected.Add(1)
+	if b.hooks.OnReject != nil {
+		b.hooks.OnReject(ctx, Rejection{Policy: b.cfg.Name, Err: e, Shadow: shadow})
+	}
+	return e
+}
+
+// start notes that the call has entered the function at now. It runs no hook, and reports whether settle
+// has to.
+func (b *Breaker) start(t *ticket, now instant) (changed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.catchUp(now)
+	t.started, t.running, t.begun = true, true, now
+	b.inFlight++
+	if !b.cfg.NoSlowCalls {
+		at := now.add(b.cfg.SlowThreshold)
+		b.running.add(&t.slowAt, t, at)
+		if at < instant(b.nextDue.Load()) {
+			b.nextDue.Store(int64(at))
+		}
+	}
+	if t.probe && b.live(t) {
+		b.probes.remove(&t.failAt)
+		b.probes.add(&t.failAt, t, now.add(b.cfg.ProbeTimeout))
+	}
+	return b.unsettled()
+}
+
+// stop notes that the call has left the function at now, with its permit: a Retry inside may send it there
+// again. It runs no hook, and reports whether settle has to.
+func (b *Breaker) stop(t *ticket, now instant) (changed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.catchUp(now)
+	b.halt(t)
+	return b.unsettled()
+}
+
+// unsettled reports whether a transition waits to be completed or delivered. b.mu must be held.
+func (b *Breaker) unsettled() bool { return b.tripped != nil || len(b.changes) > 0 && !b.delivering }
+
+// settle completes and delivers it.
+func (b *Breaker) settle() {
+	b.mu.Lock()
+	b.unlock()
+}
+
+// finish takes the permit back, with the call's outcome. It has no effect on a ticket that has none. When
+// keep is set, the ticket remembers what became of it, for a late failure.
+func (b *Breaker) finish(t *ticket, now instant, o Outcome, keep bool) {
+	b.mu.Lock()
+	if t.gen != nil {
+		b.catchUp(now)
+		b.halt(t)
+		b.report(t, now, o)
+		if !keep {
+			*t = ticket{}
+		}
+	}
+	b.unlock()
+}
+
+// giveUp reports the outcome of a call whose caller has gone while it is in the function. It stays in
+// flight. A call that never got there will report for itself.
+func (b *Breaker) giveUp(t *ticket, now instant, o Outcome) {
+	b.mu.Lock()
+	b.catchUp(now)
+	if t.started {
+		b.probes.remove(&t.failAt)
+		b.report(t, now, o)
+	}
+	b.unlock()
+}
+
+// failLate adds a failure to the outcome of a finished call.
+func (b *Breaker) failLate(t *ticket, now instant) {
+	b.mu.Lock()
+	b.catchUp(now)
+	switch {
+	case t.gen == nil || t.gen != b.gen.Load():
+	case t.recorded:
+		b.failRecorded(t, now)
+	case t.passed:
+		b.trip(now, ReasonProbeFailed)
+	}
+	b.unlock()
+}
+
+// halt stops the ticket's clocks. b.mu must be held, and catchUp done.
+func (b *Breaker) halt(t *ticket) {
+	b.running.remove(&t.slowAt)
+	b.probes.remove(&t.failAt)
+	if !t.running {
+		return
+	}
+	t.running = false
+	b.inFlight--
+	if t.overdue {
+		t.overdue = false
+		b.overdue--
+	}
+}
+
+// live reports whether the ticket still counts. b.mu must be held.
+func (b *Breaker) live(t *ticket) bool { return !t.reported && t.gen == b.gen.Load() }
+
+// report lets a ticket's outcome count, once. b.mu must be held.
+func (b *Breaker) report(t *ticket, now instant, o Outcome) {
+	if !b.live(t) {
+		t.reported = true
+		return
+	}
+	t.reported = true
+	switch t.gen.state {
+	case StateClosed, StateForcedClosed:
+		b.reportCall(t, now, o)
+	case StateHalfOpen:
+		if t.probe {
+			b.reportProbe(t, now, o)
+		}
+	}
+}
+
+func (b *Breaker) reportCall(t *ticket, now instant, o Outcome) {
+	switch {
+	case t.recorded && o.failed():
+		b.failRecorded(t, now)
+	case t.recorded: // as slow, which is all there is to say
+		b.recordLatency(t, now)
+	case o.failed():
+		t.recorded, t.number = true, b.window.record(now, true, false)
+		b.decide(now)
+	case o == Success:
+		b.recordLatency(t, now)
+		t.recorded, t.number = true, b.window.record(now, false, false)
+		b.decide(now)
+	}
+}
+
+func (b *Breaker) reportProbe(t *ticket, now instant, o Outcome) {
+	if o.failed() {
+		b.trip(now, ReasonProbeFailed)
+		return
+	}
+	b.probesOut--
+	if o != Success {
+		return
+	}
+	b.recordLatency(t, now)
+	t.passed = true
+	b.probesPassed++
+	if b.probesPassed == b.cfg.HalfOpenProbes {
+		b.enter(StateClosed, now, change{Reason: ReasonProbesSucceeded})
+	}
+}
+
+// recordLatency takes in how long the call was in the function, if it has returned.
+func (b *Breaker) recordLatency(t *ticket, now instant) {
+	if t.started && !t.running {
+		b.latencies.record(now, now.since(t.begun))
+	}
+}
+
+func (b *Breaker) failRecorded(t *ticket, now instant) {
+	if b.window.fail(now, t.number) {
+		b.decide(now)
+	}
+}
+
+// breakerStage is a Breaker in a pipeline.
+type breakerStage struct {
+	b     *Breaker
+	index int  // of its ticket
+	once  bool // one permit is one run of the function: nothing further in repeats it
+	next  handler
+}
+
+func (b *Breaker) absent() bool { return b == nil }
+
+func (b *Breaker) stage(p *plan, next handler) handler {
+	s := &breakerStage{b: b, index: len(p.breakers), once: !p.repeats, next: next}
+	p.breakers = append(p.breakers, s)
+	return s
+}
+
+func (s *breakerStage) handle(ctx context.Context, c *call) error {
+	t := &c.tickets[s.index]
+	if c.hold {
+		*t = ticket{} // it remembered the attempt before
+	}
+	e, hooked := s.b.admit(ctx, c.now(), t)
+	if hooked {
+		c.fresh = false
+	}
+	if e != nil {
+		c.end(rejected)
+		c.rejection = e
+		return e
+	}
+	defer s.leave(c, t)
+	return s.next.handle(ctx, c)
+}
+
+// leave takes the permit back from a call that still has one: it did not reach the function, or may have
+// been there more than once.
+func (s *breakerStage) leave(c *call, t *ticket) {
+	switch {
+	case t.gen == nil:
+	case !t.started && !t.probe:
+		t.gen = nil // there is nothing to give back
+	default:
+		o := Ignored
+		if t.started && !(c.fate == cut && c.gone()) {
+			o = c.verdict
+		}
+		s.b.finish(t, s.b.time.now(), o, c.hold)
+	}
+}
