@@ -1,6 +1,9 @@
 package steady
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // window is the record of the most recent outcomes: a ring of the last size of them, each with a failed
 // and a slow bit and the moment of its completion, and running totals, so that the cost of a record does
@@ -27,7 +30,7 @@ const (
 )
 
 func newWindow(size int, age time.Duration, base instant) window {
-	return window{size: size, age: age, base: base, latest: base}
+	return window{size: size, age: age, base: base, latest: math.MinInt64}
 }
 
 // len returns how many outcomes are in the window.
