@@ -60,7 +60,7 @@ func (s *abandonStage) handle(ctx context.Context, c *call) error {
 	case f.exited:
 		runtime.Goexit()
 	}
-	if f.err != nil && s.caused(ctx, inner, deadline, f.err) {
+	if f.err != nil && s.caused(ctx, deadline, f.err) {
 		return s.expire(ctx, f.err, false)
 	}
 	return f.err

@@ -237,7 +237,15 @@ func (b *Breaker) Config() BreakerConfig { return b.cfg }
 
 // State returns what the breaker does with calls now. After the open period it is StateHalfOpen, though
 // the transition waits for a caller.
-func (b *Breaker) State() State { return b.Stats().State }
+func (b *Breaker) State() State {
+	now := b.time.now()
+	b.mu.Lock()
+	b.catchUp(now)
+	b.commit()
+	state, _ := b.gen.Load().at(now)
+	b.unlock()
+	return state
+}
 
 // Stats returns a reading.
 func (b *Breaker) Stats() BreakerStats {
@@ -245,13 +253,12 @@ func (b *Breaker) Stats() BreakerStats {
 	b.mu.Lock()
 	b.catchUp(now)
 	b.commit()
-	if s := b.gen.Load().state; s == StateClosed || s == StateForcedClosed {
+	g := b.gen.Load()
+	if g.rejected == nil { // while calls pass; an open breaker keeps the numbers that opened it
 		b.window.expire(now)
 	}
 	seen := b.snapshot(now)
-	if seen.stats.State == StateOpen && now >= seen.until {
-		seen.stats.State, seen.since = StateHalfOpen, seen.until
-	}
+	seen.stats.State, seen.since = g.at(now)
 	b.unlock()
 	return seen.public(b.time.wall())
 }
@@ -363,6 +370,15 @@ func (b *Breaker) enter(to State, since instant, c change) {
 		c.To = to
 		b.changes = append(b.changes, c)
 	}
+}
+
+// at returns the state by the clock, and since when: an open period that has ended is half-open, though no
+// caller has made the transition.
+func (g *generation) at(now instant) (State, instant) {
+	if g.state == StateOpen && now >= g.until {
+		return StateHalfOpen, g.until
+	}
+	return g.state, g.since
 }
 
 // openTime returns how much of the generation was open by the given moment.

@@ -2,6 +2,7 @@ package steady
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -331,11 +332,10 @@ type bulkheadStage struct {
 func (s *bulkheadStage) handle(ctx context.Context, c *call) error {
 	if !s.b.take() {
 		if err := s.b.wait(ctx, s.time); err != nil {
-			if err == error(s.b.full) {
+			c.end(cut)
+			if errors.Is(err, ErrBulkheadFull) {
 				c.end(rejected)
 				c.rejection = s.b.full
-			} else {
-				c.end(cut)
 			}
 			return err
 		}

@@ -76,10 +76,12 @@ func (b *Breaker) admit(ctx context.Context, now instant, t *ticket) (rejected *
 		}
 	case StateOpen:
 		if now < g.until && !b.cfg.Shadow {
-			return b.reject(ctx, g.rejected, false), true
+			b.reject(ctx, g.rejected, false)
+			return g.rejected, true
 		}
 	case StateForcedOpen:
-		return b.reject(ctx, g.rejected, false), true
+		b.reject(ctx, g.rejected, false)
+		return g.rejected, true
 	}
 	return b.admitLocked(ctx, now, t), true
 }
@@ -121,12 +123,11 @@ func (b *Breaker) admitLocked(ctx context.Context, now instant, t *ticket) *Reje
 }
 
 // reject counts a rejection and tells the hook.
-func (b *Breaker) reject(ctx context.Context, e *RejectedError, shadow bool) *RejectedError {
+func (b *Breaker) reject(ctx context.Context, e *RejectedError, shadow bool) {
 	b.rejected.Add(1)
 	if b.hooks.OnReject != nil {
 		b.hooks.OnReject(ctx, Rejection{Policy: b.cfg.Name, Err: e, Shadow: shadow})
 	}
-	return e
 }
 
 // start notes that the call has entered the function at now. It runs no hook, and reports whether settle
@@ -334,9 +335,9 @@ func (s *breakerStage) leave(c *call, t *ticket) {
 	case !t.started && !t.probe:
 		t.gen = nil // there is nothing to give back
 	default:
-		o := Ignored
-		if t.started && !(c.fate == cut && c.gone()) {
-			o = c.verdict
+		o := c.verdict
+		if !t.started || c.fate == cut && c.gone() {
+			o = Ignored
 		}
 		s.b.finish(t, s.b.time.now(), o, c.hold)
 	}

@@ -100,21 +100,22 @@ func (s *timeoutStage) handle(ctx context.Context, c *call) error {
 	inner, cancel := s.time.withDeadline(ctx, deadline)
 	defer c.leave(keepsake{cancel: cancel})
 	err := s.next.handle(inner, c)
-	if err != nil && s.caused(ctx, inner, deadline, err) {
+	if err != nil && s.caused(ctx, deadline, err) {
 		return s.expire(ctx, err, false)
 	}
 	return err
 }
 
 // caused reports whether this policy's deadline is what err is about: it has been reached, nothing further
-// out has ended the call, and err says so. The inner context need not have noticed: a connection that was
-// given the deadline may return before the context's own timer fires.
-func (s *timeoutStage) caused(ctx, inner context.Context, deadline time.Time, err error) bool {
+// out has ended the call, and err says so. The function's context need not have ended: a connection that
+// was given the deadline may return before the context's own timer fires. When it has, its cause is
+// context.DeadlineExceeded too.
+func (s *timeoutStage) caused(ctx context.Context, deadline time.Time, err error) bool {
 	if ctx.Err() != nil || s.time.wallNow().Before(deadline) {
 		return false
 	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, os.ErrDeadlineExceeded) || inner.Err() != nil && errors.Is(err, context.Cause(inner))
+		errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // expire says that the limit ended a call.
