@@ -989,6 +989,42 @@ func TestAPermitGoesBackWhenAHookPanicsAtItsAdmission(t *testing.T) { // B10
 	assert.Equal(t, steady.StateClosed, b.State())
 }
 
+func TestEachTransitionSaysFromWhereToWhereAndWhen(t *testing.T) { // B10
+	var seen transitions
+	b, mock := newBreaker(t, steady.BreakerConfig{HalfOpenProbes: 1, Hooks: seen.hooks()})
+	opens := func(o steady.Outcome) time.Time {
+		mock.Add(time.Millisecond)
+		call(t, b, mock, 1, 0, o)
+		return mock.Now()
+	}
+	call(t, b, mock, 9, 0, steady.Transient)
+	opened := opens(steady.Transient)
+	mock.Add(11 * time.Second)
+	reopened := opens(steady.Transient)
+	mock.Add(11 * time.Second)
+	closed := opens(steady.Success)
+	mock.Add(time.Second)
+	b.ForceOpen("test")
+
+	type step struct {
+		from, to steady.State
+		at       time.Time
+	}
+	var got []step
+	for _, tr := range seen.list() {
+		got = append(got, step{tr.From, tr.To, tr.At})
+		assert.Equal(t, tr.From, tr.Window.State)
+	}
+	assert.Equal(t, []step{
+		{steady.StateClosed, steady.StateOpen, opened},
+		{steady.StateOpen, steady.StateHalfOpen, reopened},
+		{steady.StateHalfOpen, steady.StateOpen, reopened},
+		{steady.StateOpen, steady.StateHalfOpen, closed},
+		{steady.StateHalfOpen, steady.StateClosed, closed},
+		{steady.StateClosed, steady.StateForcedOpen, mock.Now()},
+	}, got)
+}
+
 func TestATransitionSaysWhatTheBreakerSawBeforeAnyReset(t *testing.T) { // B10
 	var seen transitions
 	b, mock := newBreaker(t, steady.BreakerConfig{Name: "catalog", Hooks: seen.hooks()})

@@ -276,7 +276,7 @@ func (b *Breaker) reportProbe(t *ticket, now instant, o Outcome) {
 	t.passed = true
 	b.probesPassed++
 	if b.probesPassed == b.cfg.HalfOpenProbes {
-		b.enter(StateClosed, now, change{Reason: ReasonProbesSucceeded})
+		b.enter(StateClosed, now, b.change(now, ReasonProbesSucceeded, ""))
 	}
 }
 
