@@ -77,12 +77,13 @@ type BreakerConfig struct {
 // Most callers put a Breaker into a [Pipeline]; [Breaker.Allow] is for those that cannot. A Breaker may be
 // shared by any number of goroutines and pipelines.
 type Breaker struct {
-	cfg   BreakerConfig
-	hooks Hooks
-	time  timekeeper
+	// What an admission reads, a few cache lines away from what every call writes.
+	gen     atomic.Pointer[generation] // written under mu
+	nextDue atomic.Int64               // no call becomes overdue before this instant; written under mu
+	time    timekeeper
+	hooks   *Hooks
+	cfg     BreakerConfig
 
-	gen      atomic.Pointer[generation] // written under mu
-	nextDue  atomic.Int64               // no call becomes overdue before this instant; written under mu
 	rejected atomic.Uint64
 
 	mu           sync.Mutex

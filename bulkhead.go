@@ -35,7 +35,7 @@ type BulkheadConfig struct {
 // shared by any number of goroutines and pipelines.
 type Bulkhead struct {
 	cfg    BulkheadConfig
-	hooks  Hooks
+	hooks  *Hooks
 	full   *RejectedError
 	max    atomic.Int64 // written under mu
 	reject atomic.Uint64

@@ -9,26 +9,30 @@ import (
 type call struct {
 	owner   owner
 	plan    *plan
-	ctx     context.Context // the caller's
-	tickets []ticket        // one for each of plan.breakers
-	forked  *fork           // of the abandoning Timeout around, when it runs in that one's goroutine
+	tickets []ticket   // one for each of plan.breakers
+	kept    []keepsake // for the result that is held
+	progress
+}
 
-	runs    int     // of the function
+// progress is what a call begins anew with.
+type progress struct {
+	ctx    context.Context // the caller's
+	forked *fork           // of the abandoning Timeout around, when it runs in that one's goroutine
+
+	runs      int            // of the function
+	err       error          // its last
+	rejection *RejectedError // when the fate is rejected
+	began     instant        // when the call began, if OnDone is to know
+	at        instant        // a reading of the clock
+
 	fate    fate    // of the current attempt
 	outcome Outcome // of the current attempt: Ignored unless the function ran
 	verdict Outcome // of the last run of the function
 
-	rejection *RejectedError // when the fate is rejected
-
-	began instant // when the call began, if OnDone is to know
-	ended bool    // OnDone knows
-	at    instant // a reading of the clock
-	fresh bool    // nothing has waited, and no user code has run, since that reading
-
-	err  error // the function's last
-	made bool  // there is a result, returned with a nil error, that nobody has taken yet
-	hold bool  // what such a result needs is kept until it is released
-	kept []keepsake
+	fresh bool // nothing has waited, and no user code has run, since the reading of the clock
+	made  bool // there is a result, returned with a nil error, that nobody has taken yet
+	hold  bool // what such a result needs is kept until it is released
+	ended bool // OnDone knows
 }
 
 // owner is the record that a call is part of, which knows the type of its result.

@@ -208,9 +208,12 @@ func join2[E any](first, second func(context.Context, E)) func(context.Context, 
 }
 
 // hooksOf returns a copy of what a config was given.
-func hooksOf(h *Hooks) Hooks {
+func hooksOf(h *Hooks) *Hooks {
 	if h == nil {
-		return Hooks{}
+		return &noHooks
 	}
-	return *h
+	own := *h
+	return &own
 }
+
+var noHooks Hooks

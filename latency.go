@@ -14,10 +14,14 @@ import (
 // (the harmonic mean of its bounds) is at most 4.95 % off anything in it. Durations from 1.024 µs to
 // 18 min are told apart; shorter and longer ones count as those.
 type latencies struct {
-	counts *[latencySlices][latencyBuckets]uint32 // made at the first record
-	totals [latencySlices]uint64
-	slice  int     // the one that fills
-	until  instant // when the next one begins to
+	slices *[latencySlices]latencySlice // made at the first record
+	filled int                          // the slice that is being filled
+	until  instant                      // when the next one is to be
+}
+
+type latencySlice struct {
+	total  uint64
+	counts [latencyBuckets]uint32
 }
 
 const (
@@ -40,27 +44,27 @@ var octaveBounds = func() (bounds [octaveBuckets - 1]uint32) {
 
 // record adds a duration that ended at now.
 func (l *latencies) record(now instant, d time.Duration) {
-	if l.counts == nil {
-		l.counts = new([latencySlices][latencyBuckets]uint32)
+	if l.slices == nil {
+		l.slices = new([latencySlices]latencySlice)
 		l.until = now.add(latencySliceTime)
 	}
 	l.turn(now)
-	count := &l.counts[l.slice][latencyBucket(d)]
-	if *count < math.MaxUint32 {
+	s := &l.slices[l.filled]
+	if count := &s.counts[latencyBucket(d)]; *count < math.MaxUint32 {
 		*count++
-		l.totals[l.slice]++
+		s.total++
 	}
 }
 
 // quantiles returns the median and the 99th percentile, 0 when nothing was recorded in the last minutes.
 func (l *latencies) quantiles(now instant) (p50, p99 time.Duration) {
-	if l.counts == nil {
+	if l.slices == nil {
 		return 0, 0
 	}
 	l.turn(now)
 	var total uint64
-	for _, n := range l.totals {
-		total += n
+	for i := range l.slices {
+		total += l.slices[i].total
 	}
 	if total == 0 {
 		return 0, 0
@@ -69,8 +73,8 @@ func (l *latencies) quantiles(now instant) (p50, p99 time.Duration) {
 	rank50, rank99 := (total+1)/2, total-total/100
 	var seen uint64
 	for i := range latencyBuckets {
-		for s := range l.counts {
-			seen += uint64(l.counts[s][i])
+		for s := range l.slices {
+			seen += uint64(l.slices[s].counts[i])
 		}
 		if p50 == 0 && seen >= rank50 {
 			p50 = latencyMiddle(i)
@@ -89,9 +93,8 @@ func (l *latencies) turn(now instant) {
 	}
 	behind := int64(now.since(l.until) / latencySliceTime)
 	for range min(behind+1, latencySlices) {
-		l.slice = (l.slice + 1) % latencySlices
-		l.counts[l.slice] = [latencyBuckets]uint32{}
-		l.totals[l.slice] = 0
+		l.filled = (l.filled + 1) % latencySlices
+		l.slices[l.filled] = latencySlice{}
 	}
 	l.until = l.until.add(time.Duration(behind+1) * latencySliceTime)
 }

@@ -134,7 +134,6 @@ func (b *Breaker) reject(ctx context.Context, e *RejectedError, shadow bool) {
 // has to.
 func (b *Breaker) start(t *ticket, now instant) (changed bool) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.catchUp(now)
 	t.started, t.running, t.begun = true, true, now
 	b.inFlight++
@@ -149,7 +148,9 @@ func (b *Breaker) start(t *ticket, now instant) (changed bool) {
 		b.probes.remove(&t.failAt)
 		b.probes.add(&t.failAt, t, now.add(b.cfg.ProbeTimeout))
 	}
-	return b.unsettled()
+	changed = b.unsettled()
+	b.mu.Unlock()
+	return changed
 }
 
 // stop notes that the call has left the function at now, with its permit: a Retry inside may send it there

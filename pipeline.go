@@ -57,7 +57,7 @@ type handler interface {
 // plan is what a pipeline's handlers have in common, laid out once, from the innermost to the outermost.
 type plan struct {
 	name     string
-	hooks    Hooks
+	hooks    *Hooks
 	time     timekeeper
 	chain    handler
 	breakers []*breakerStage
@@ -256,6 +256,6 @@ func (p *Pipeline[T]) run(r *record[T], fallback bool) (v T, err error, ask bool
 // recycle makes a record that nobody refers to any more fit for another call.
 func (p *Pipeline[T]) recycle(r *record[T]) {
 	r.fn, r.proc = nil, nil
-	r.call = call{owner: r.owner, plan: r.plan, tickets: r.tickets, kept: r.kept}
+	r.progress = progress{}
 	p.records.Put(r)
 }

@@ -55,7 +55,7 @@ type RetryConfig struct {
 // A Retry holds no state of a call, and may be shared by any number of goroutines and pipelines.
 type Retry struct {
 	cfg      RetryConfig
-	hooks    Hooks
+	hooks    *Hooks
 	cautious bool // repeats only what cannot have been done
 	counts   *retryCounts
 }

@@ -37,7 +37,7 @@ type TimeoutConfig struct {
 // A Timeout may be shared by any number of goroutines and pipelines.
 type Timeout struct {
 	cfg   TimeoutConfig
-	hooks Hooks
+	hooks *Hooks
 
 	expired, abandoned atomic.Uint64
 	abandonedNow       atomic.Int64
