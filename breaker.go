@@ -199,9 +199,12 @@ func (cfg *BreakerConfig) complete(label string) error {
 	setDefault(&cfg.WindowSize, 20)
 	f.require(cfg.WindowSize >= 1 && cfg.WindowSize <= 1<<20, "WindowSize", "must be in [1, 1048576]", cfg.WindowSize, "0 means 20")
 	f.duration("WindowAge", cfg.WindowAge, "0 means no age limit")
-	setDefault(&cfg.MinCalls, min(10, cfg.WindowSize))
-	f.require(cfg.MinCalls >= 1 && cfg.MinCalls <= cfg.WindowSize, "MinCalls",
-		fmt.Sprintf("must be in [1, WindowSize = %d]", cfg.WindowSize), cfg.MinCalls, "a window that never holds MinCalls never decides: lower it or enlarge WindowSize")
+	if cfg.MinCalls == 0 {
+		cfg.MinCalls = min(10, cfg.WindowSize)
+	} else {
+		f.require(cfg.MinCalls >= 1 && cfg.MinCalls <= cfg.WindowSize, "MinCalls",
+			fmt.Sprintf("must be in [1, WindowSize = %d]", cfg.WindowSize), cfg.MinCalls, "a window that never holds MinCalls never decides: lower it or enlarge WindowSize")
+	}
 	setDefault(&cfg.FailureRate, 0.5)
 	f.rate("FailureRate", cfg.FailureRate)
 	setDefault(&cfg.SlowRate, 0.5)
@@ -225,8 +228,8 @@ func (cfg *BreakerConfig) complete(label string) error {
 	}
 	setDefault(&cfg.HalfOpenProbes, 3)
 	f.require(cfg.HalfOpenProbes >= 1 && cfg.HalfOpenProbes <= 1000, "HalfOpenProbes", "must be in [1, 1000]", cfg.HalfOpenProbes, "0 means 3")
+	f.duration("ProbeTimeout", cfg.ProbeTimeout, "0 means OpenDuration")
 	setDefault(&cfg.ProbeTimeout, cfg.OpenDuration)
-	f.require(cfg.ProbeTimeout > 0, "ProbeTimeout", "must be positive", cfg.ProbeTimeout, "0 means OpenDuration")
 	return f.err()
 }
 
@@ -254,12 +257,8 @@ func (b *Breaker) Stats() BreakerStats {
 	b.mu.Lock()
 	b.catchUp(now)
 	b.commit()
-	g := b.gen.Load()
-	if g.rejected == nil { // while calls pass; an open breaker keeps the numbers that opened it
-		b.window.expire(now)
-	}
 	seen := b.snapshot(now)
-	seen.stats.State, seen.since = g.at(now)
+	seen.stats.State, seen.since = b.gen.Load().at(now)
 	b.unlock()
 	return seen.public(b.time.wall())
 }
@@ -410,6 +409,9 @@ func (b *Breaker) change(at instant, why Reason, detail string) change {
 // snapshot reads what the breaker sees. b.mu must be held.
 func (b *Breaker) snapshot(now instant) snapshot {
 	g := b.gen.Load()
+	if g.rejected == nil { // calls pass; an open breaker keeps the numbers that opened it
+		b.window.expire(now)
+	}
 	s := BreakerStats{
 		Name:        b.cfg.Name,
 		State:       g.state,

@@ -24,8 +24,8 @@ type DependencyConfig struct {
 	// NoTimeout, NoRetry, NoBreaker and NoBulkhead leave parts out. NoTimeout is about Timeout alone. What
 	// is configured of a part that is left out does not matter.
 	NoTimeout, NoRetry, NoBreaker, NoBulkhead bool
-	// Classify says what an error means, for every pipeline of this dependency that has no Classify of its
-	// own. nil, or a result of 0, means the function Classify.
+	// Classify says what an error means, in every pipeline of this dependency whose own Classify does not
+	// say. nil, or a result of 0, leaves it to the function Classify.
 	Classify func(err error) Outcome
 	// Hooks and Clock are for every part, and every pipeline, that has none of its own.
 	Hooks *Hooks

@@ -22,7 +22,7 @@
 //
 // # Testing your code
 //
-// Inject clock.NewMock() as the Clock of a Breaker and move it by hand, see the example Breaker (Mock
-// clock); test whole pipelines, with real waits, on the system clock inside a testing/synctest bubble, see
+// Inject clock.NewMock() as the Clock of a Breaker and move it by hand, see the example Breaker
+// (MockClock); test whole pipelines, with real waits, on the system clock inside a testing/synctest bubble, see
 // the example Pipeline (Synctest). (The mock clock sleeps a real millisecond at each timer.)
 package steady

@@ -31,6 +31,27 @@ func newBreaker(t testing.TB, cfg steady.BreakerConfig) (*steady.Breaker, *clock
 	return b, mock
 }
 
+func newBulkhead(t testing.TB, cfg steady.BulkheadConfig) *steady.Bulkhead {
+	t.Helper()
+	b, err := steady.NewBulkhead(cfg)
+	require.NoError(t, err)
+	return b
+}
+
+func newRetry(t testing.TB, cfg steady.RetryConfig) *steady.Retry {
+	t.Helper()
+	r, err := steady.NewRetry(cfg)
+	require.NoError(t, err)
+	return r
+}
+
+func newTimeout(t testing.TB, cfg steady.TimeoutConfig) *steady.Timeout {
+	t.Helper()
+	timeout, err := steady.NewTimeout(cfg)
+	require.NoError(t, err)
+	return timeout
+}
+
 // allow asks for a permit that must be given.
 func allow(t testing.TB, b *steady.Breaker) steady.Permit {
 	t.Helper()

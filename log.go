@@ -15,7 +15,7 @@ func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	l := &logHooks{logger: logger, last: make(map[string]*logged)}
+	l := &logHooks{logger: logger, last: make(map[rejector]*logged)}
 	return &Hooks{
 		OnTransition: l.transition,
 		OnReject:     l.reject,
@@ -28,7 +28,13 @@ type logHooks struct {
 	logger *slog.Logger
 
 	mu   sync.Mutex
-	last map[string]*logged // by policy
+	last map[rejector]*logged
+}
+
+// rejector is a policy that rejects. The breaker and the bulkhead of a Dependency have the same name.
+type rejector struct {
+	policy string
+	reason error
 }
 
 // logged is what became of a policy's rejections since the last line about them.
@@ -70,7 +76,7 @@ func (l *logHooks) transition(t Transition) {
 }
 
 func (l *logHooks) reject(ctx context.Context, r Rejection) {
-	suppressed, due := l.due(r.Policy, time.Now())
+	suppressed, due := l.due(rejector{r.Policy, r.Err.Reason}, time.Now())
 	if !due {
 		return
 	}
@@ -88,13 +94,14 @@ func (l *logHooks) reject(ctx context.Context, r Rejection) {
 	l.logger.LogAttrs(ctx, slog.LevelWarn, "call rejected", attrs...)
 }
 
-// due reports whether a rejection by the policy is to be logged, and how many were not since the last one.
-func (l *logHooks) due(policy string, now time.Time) (suppressed int, due bool) {
+// due reports whether a rejection is to be logged, and how many by the same policy were not since the last
+// one.
+func (l *logHooks) due(by rejector, now time.Time) (suppressed int, due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	last := l.last[policy]
+	last := l.last[by]
 	if last == nil {
-		l.last[policy] = &logged{at: now}
+		l.last[by] = &logged{at: now}
 		return 0, true
 	}
 	if now.Sub(last.at) < logInterval {

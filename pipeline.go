@@ -15,8 +15,9 @@ type PipelineConfig[T any] struct {
 	// Policies are what every call goes through, the outermost first. No instance may be there twice, but
 	// for a Middleware. Without any, the pipeline just classifies and reports.
 	Policies []Policy
-	// Classify says what a result means. nil, or a result of 0, means the function [Classify] of the error.
-	// It is called once per attempt, after the function returned.
+	// Classify says what a result means. nil, or a result of 0, leaves it to the Classify of the Dependency,
+	// if the pipeline is one's, and then to the function [Classify]. It is called once per attempt, after the
+	// function returned.
 	Classify func(v T, err error) Outcome
 	// RetryAfter says how long the dependency wants to be left alone after a result that is to be retried;
 	// 0 or less is no wish. nil means what [MarkRetryAfter] said of the error, if anything.
@@ -82,11 +83,8 @@ func NewPipeline[T any](cfg PipelineConfig[T]) (*Pipeline[T], error) {
 
 // lay builds the chain of handlers.
 func (p *plan) lay(policies []Policy, c Clock) error {
-	if err := checkPolicies(p.name, policies); err != nil {
-		return err
-	}
-	c, err := oneClock(p.name, policies, c)
-	if err != nil {
+	c, clocks := oneClock(p.name, policies, c)
+	if err := errors.Join(checkPolicies(p.name, policies), clocks); err != nil {
 		return err
 	}
 	p.time = newTimekeeper(c)
@@ -144,6 +142,9 @@ func oneClock(name string, policies []Policy, c Clock) (Clock, error) {
 		}
 	}
 	for i, policy := range policies {
+		if policy == nil || policy.absent() {
+			continue
+		}
 		at := fmt.Sprintf("Policies[%d]", i)
 		switch policy := policy.(type) {
 		case *Timeout:

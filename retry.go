@@ -111,11 +111,9 @@ func (cfg *RetryConfig) completeDelays(f *faults) {
 	setDefault(&cfg.BaseDelay, 100*time.Millisecond)
 	f.require(cfg.BaseDelay > 0, "BaseDelay", "must be positive", cfg.BaseDelay, "0 means 100ms; set NoDelay to retry at once")
 	setDefault(&cfg.MaxDelay, 30*time.Second)
-	f.require(cfg.MaxDelay >= cfg.BaseDelay, "MaxDelay", fmt.Sprintf("must be at least BaseDelay = %v", cfg.BaseDelay), cfg.MaxDelay, "0 means 30s")
-	if cfg.ThrottledDelay == 0 {
-		cfg.ThrottledDelay = saturated(10 * float64(cfg.BaseDelay))
-	}
-	f.require(cfg.ThrottledDelay > 0, "ThrottledDelay", "must be positive", cfg.ThrottledDelay, "0 means 10·BaseDelay")
+	f.require(cfg.MaxDelay >= cfg.BaseDelay, "MaxDelay", fmt.Sprintf("must be at least BaseDelay = %v", cfg.BaseDelay), cfg.MaxDelay, "0 means 30s: raise it, or lower BaseDelay")
+	f.duration("ThrottledDelay", cfg.ThrottledDelay, "0 means 10·BaseDelay")
+	setDefault(&cfg.ThrottledDelay, saturated(10*float64(cfg.BaseDelay)))
 }
 
 // Must returns v, or panics with err: for configurations that are constants of the program.
@@ -342,7 +340,7 @@ func (s *retryStage) again(ctx context.Context, c *call) error {
 // giveUp ends a call that was worth another attempt, which the reason forbids.
 func (s *retryStage) giveUp(c *call, a *series, reason, err error) error {
 	switch {
-	case c.made: // a failing value
+	case err == nil: // a failing value
 		return nil
 	case c.fate == ran:
 	case a.failed: // both this and what the function returned before are to be seen

@@ -1,0 +1,5 @@
+//go:build !race
+
+package steady_test
+
+const raceEnabled = false
