@@ -58,6 +58,45 @@ func Example() {
 	// 2 calls, 0 failed
 }
 
+// Price is what the catalog says a thing costs.
+type Price struct{ Cents int }
+
+func fetchPrice(ctx context.Context, sku string) (Price, error) {
+	cents, err := queryPrice(ctx, sku)
+	return Price{cents}, err
+}
+
+// A price from the catalog, or, when the catalog is not to be asked, from a cache.
+func Example_fallback() {
+	cached := func(string) (Price, error) { return Price{115}, nil }
+	ctx, sku := context.Background(), "apple"
+
+	catalog := steady.Must(steady.NewDependency(steady.DependencyConfig{
+		Name:     "catalog",
+		Timeout:  2 * time.Second,
+		Breaker:  steady.BreakerConfig{SlowThreshold: 500 * time.Millisecond},
+		Bulkhead: steady.BulkheadConfig{MaxConcurrent: 20}, // fewer than the connection pool
+	}))
+	prices := steady.Must(steady.NewPipelineFor(catalog, steady.ReadIdempotent, steady.PipelineConfig[Price]{}))
+	ask := func() (Price, error) {
+		return prices.DoOr(ctx,
+			func(ctx context.Context) (Price, error) { return fetchPrice(ctx, sku) },
+			func(ctx context.Context, err error) (Price, error) {
+				if steady.IsRejected(err) {
+					return cached(sku) // answer without waiting
+				}
+				return Price{}, err
+			})
+	}
+
+	fmt.Println(ask())
+	catalog.Breaker().ForceOpen("as if it had become slow")
+	fmt.Println(ask())
+	// Output:
+	// {120} <nil>
+	// {115} <nil>
+}
+
 func ExampleClassify() {
 	refused := steady.Mark(errors.New("connection refused"), steady.Unsent)
 
