@@ -891,6 +891,15 @@ func TestAManualTransitionComesFromTheStateThatStateWouldTell(t *testing.T) { //
 	}
 }
 
+func TestAManualTransitionTellsOfNoOutcomeThatIsTooOld(t *testing.T) { // W2, B12
+	var seen transitions
+	b, mock := newBreaker(t, steady.BreakerConfig{WindowAge: time.Second, Hooks: seen.hooks()})
+	call(t, b, mock, 1, 0, steady.Transient)
+	mock.Add(time.Second + 1)
+	b.ForceOpen("maintenance")
+	assert.Equal(t, 0, seen.list()[0].Window.Calls)
+}
+
 func TestShadowDecidesAndReportsButRejectsNothing(t *testing.T) { // B11
 	var seen transitions
 	var rejections []steady.Rejection

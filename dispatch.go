@@ -57,7 +57,7 @@ func (r *record[T]) take() (v T) {
 // abort ends a call that a panic or Goexit unwinds.
 func (r *record[T]) abort() {
 	defer r.drop()
-	if !r.ended {
+	if !r.ended && r.plan.hooks.OnDone != nil {
 		r.done(&PanicError{Stack: debug.Stack()}, false)
 	}
 }
@@ -149,7 +149,9 @@ func (r *record[T]) unwind(a *attempt) {
 			r.tell(a)
 			return
 		}
-		err = &PanicError{Stack: debug.Stack()}
+		if r.plan.hooks.OnAttempt != nil {
+			err = &PanicError{Stack: debug.Stack()}
+		}
 	}
 	r.conclude(a, err)
 }
