@@ -31,13 +31,14 @@ type BreakerConfig struct {
 	// SlowThreshold is the duration from which on a call is slow. It is measured inside the function alone,
 	// and a call counts as soon as it has run so long, not when it returns. Required, unless NoSlowCalls.
 	//
-	// Calls in flight can outvote a full window of fast ones only if there may be enough of them: keep
-	// SlowRate·WindowSize and MinCalls at or below the number of calls that can be in flight together, which
-	// is the bulkhead's MaxConcurrent.
+	// Calls in flight can outvote a full window of fast ones, while they hang, only if there may be enough of
+	// them: keep SlowRate·WindowSize and MinCalls at or below the number of calls that can be in flight
+	// together, which is the bulkhead's MaxConcurrent. With fewer it takes a Timeout or more.
 	SlowThreshold time.Duration
 	// NoSlowCalls makes a breaker that counts failures only.
 	NoSlowCalls bool
-	// OpenDuration is how long the breaker stays open before it lets probes through. 0 means 10s.
+	// OpenDuration is how long the breaker stays open before it lets probes through. Calls that still hang
+	// then hold bulkhead slots that the probes need: not less than the timeout is best. 0 means 10s.
 	OpenDuration time.Duration
 	// MaxOpenDuration is where the open period, doubled each time a probe opens the breaker again, stops
 	// growing; the jitter comes on top. At least OpenDuration; 0 means OpenDuration, which is no growth.
@@ -239,7 +240,7 @@ func (b *Breaker) Name() string { return b.cfg.Name }
 // Config returns the effective configuration, defaults filled in.
 func (b *Breaker) Config() BreakerConfig { return b.cfg }
 
-// State returns what the breaker does with calls now. After the open period it is StateHalfOpen, though
+// State returns what the breaker does with calls now, or in Shadow would do. After the open period it is StateHalfOpen, though
 // the transition waits for a caller.
 func (b *Breaker) State() State {
 	now := b.time.now()

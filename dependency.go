@@ -10,7 +10,7 @@ import (
 // DependencyConfig configures a [Dependency].
 type DependencyConfig struct {
 	// Name is what errors, hooks and logs call the dependency, and each of its parts that has no name of its
-	// own. Required.
+	// own; the Timeout of an attempt is Name.attempt. Required.
 	Name string
 	// Timeout bounds the whole operation, retries and waits included. Required, unless NoTimeout.
 	Timeout time.Duration
@@ -74,7 +74,9 @@ func (i Intent) String() string {
 }
 
 // NewDependency returns a Dependency, or an error that names every field that is out of range and every
-// contradiction between them.
+// contradiction between them: AttemptTimeout above Timeout; SlowThreshold not below both, for no answer could
+// then be slow and still arrive; HalfOpenProbes above MaxConcurrent; WindowAge below 2·AttemptTimeout; MaxWait
+// or BaseDelay not below Timeout; a part's own Clock. What is merely doubtful is accepted.
 func NewDependency(cfg DependencyConfig) (*Dependency, error) {
 	label := fmt.Sprintf("dependency %q: DependencyConfig", cfg.Name)
 	errs := cfg.complete(label)

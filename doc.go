@@ -22,7 +22,9 @@
 //
 // # Testing your code
 //
-// Inject clock.NewMock() as the Clock of a Breaker and move it by hand, see the example Breaker
-// (MockClock); test whole pipelines, with real waits, on the system clock inside a testing/synctest bubble, see
-// the example Pipeline (Synctest). (The mock clock sleeps a real millisecond at each timer.)
+// A Breaker is best tested on clock.NewMock(), moved by hand: see the example Breaker (MockClock). Deadlines
+// on a mock are in its own time, 1970 say, which no socket or driver understands; a delay waits until another
+// goroutine moves the mock; and the mock sleeps a real millisecond at each timer. So whole pipelines, with
+// real waits, are best tested on the system clock inside a testing/synctest bubble: see the example Pipeline
+// (Synctest).
 package steady

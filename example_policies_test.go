@@ -67,6 +67,7 @@ func ExampleBreaker() {
 
 // The two-step form is for callers that cannot use a Pipeline: an interceptor with two callbacks, say.
 func ExampleBreaker_Allow() {
+	ctx := context.Background()
 	breaker := steady.Must(steady.NewBreaker(steady.BreakerConfig{SlowThreshold: 500 * time.Millisecond}))
 
 	permit, err := breaker.Allow()
@@ -74,7 +75,11 @@ func ExampleBreaker_Allow() {
 		return // rejected: do without
 	}
 	err = errors.New("connection reset") // of the call
-	permit.Done(steady.Classify(err))
+	if ctx.Err() == context.Canceled {
+		permit.Done(steady.Ignored) // our own caller gave up
+	} else {
+		permit.Done(steady.Classify(err))
+	}
 
 	fmt.Println(breaker.Stats().Failures)
 	// Output: 1

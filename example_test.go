@@ -68,7 +68,14 @@ func fetchPrice(ctx context.Context, sku string) (Price, error) {
 
 // A price from the catalog, or, when the catalog is not to be asked, from a cache.
 func Example_fallback() {
-	cached := func(string) (Price, error) { return Price{115}, nil }
+	lastKnown := map[string]Price{"apple": {115}}
+	cached := func(sku string) (Price, error) {
+		price, ok := lastKnown[sku]
+		if !ok {
+			return Price{}, errors.New("never seen")
+		}
+		return price, nil
+	}
 	ctx, sku := context.Background(), "apple"
 
 	catalog := steady.Must(steady.NewDependency(steady.DependencyConfig{
@@ -81,7 +88,7 @@ func Example_fallback() {
 	ask := func() (Price, error) {
 		return prices.DoOr(ctx,
 			func(ctx context.Context) (Price, error) { return fetchPrice(ctx, sku) },
-			func(ctx context.Context, err error) (Price, error) {
+			func(_ context.Context, err error) (Price, error) {
 				if steady.IsRejected(err) {
 					return cached(sku) // answer without waiting
 				}

@@ -9,8 +9,8 @@ import (
 // Hold is Do for a value whose work goes on after the function has returned: a response body, rows, a
 // stream. The outcome, and whether the call was slow, is recorded when the function returns. When there is
 // no error, the bulkhead's slot and the contexts of the attempt that made v stay until release, and the
-// deadlines keep running; release must be called, and only its first call counts. With an error there is
-// nothing to release, and release does nothing.
+// deadlines keep running; release must be called, also for a failing value with a nil error, and only its
+// first call counts. With an error there is nothing to release, and release does nothing.
 //
 // release(err) with an error says that the work failed later: the outcome that was recorded becomes a
 // failure, if it is still in the window of its generation, and the breaker decides again. An err that is

@@ -10,7 +10,8 @@ import (
 // LogHooks returns Hooks that write to logger, nil meaning slog.Default(): an opened breaker as an error, a
 // half-open one, retries and timeouts as warnings, a closed breaker as information, and rejections as a
 // warning, at most one line a second for each policy, with the number of those that were left out. Attempts
-// and completed calls are not logged. The messages are constant; what differs is in the attributes.
+// and completed calls are not logged. What a breaker in Shadow only would have done is a warning at most, and
+// its message begins with "shadow". The messages are constant; what differs is in the attributes.
 func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {
 		logger = slog.Default()
@@ -53,6 +54,9 @@ func (l *logHooks) transition(t Transition) {
 	case StateHalfOpen:
 		level, message = slog.LevelWarn, "breaker half-open"
 	}
+	if t.Shadow {
+		level, message = min(level, slog.LevelWarn), "shadow "+message
+	}
 	attrs := []slog.Attr{
 		slog.String("steady.breaker.name", t.Breaker),
 		slog.String("steady.breaker.from", t.From.String()),
@@ -68,9 +72,6 @@ func (l *logHooks) transition(t Transition) {
 	}
 	if t.To == StateOpen {
 		attrs = append(attrs, slog.Duration("open_for", t.OpenFor))
-	}
-	if t.Shadow {
-		attrs = append(attrs, slog.Bool("shadow", true))
 	}
 	l.logger.LogAttrs(context.Background(), level, message, attrs...)
 }
@@ -88,10 +89,11 @@ func (l *logHooks) reject(ctx context.Context, r Rejection) {
 	if after := r.Err.RetryAfter(); after > 0 {
 		attrs = append(attrs, slog.Duration("retry_after", after))
 	}
+	message := "call rejected"
 	if r.Shadow {
-		attrs = append(attrs, slog.Bool("shadow", true))
+		message = "shadow call rejected"
 	}
-	l.logger.LogAttrs(ctx, slog.LevelWarn, "call rejected", attrs...)
+	l.logger.LogAttrs(ctx, slog.LevelWarn, message, attrs...)
 }
 
 // due reports whether a rejection is to be logged, and how many by the same policy were not since the last

@@ -88,7 +88,8 @@ func TestALoggedTransitionTellsOfTheCallsInFlightAndOfTheShadow(t *testing.T) {
 	assert.Equal(t, "slow_rate", lines[0]["steady.breaker.reason"])
 	assert.InDelta(t, 1, lines[0]["in_flight"], 0)
 	assert.InDelta(t, 1, lines[0]["overdue"], 0)
-	assert.Equal(t, true, lines[0]["shadow"])
+	assert.Equal(t, "shadow breaker opened", lines[0]["msg"])
+	assert.Equal(t, "WARN", lines[0]["level"], "nobody is to be paged for it")
 }
 
 func TestRejectionsAreOneLineASecondForEachPolicy(t *testing.T) {
@@ -142,8 +143,7 @@ func TestAShadowsRejectionsAreLoggedAsSuch(t *testing.T) {
 	allow(t, b)
 	lines := log.lines(t)
 	require.Len(t, lines, 1)
-	assert.Equal(t, "call rejected", lines[0]["msg"])
-	assert.Equal(t, true, lines[0]["shadow"])
+	assert.Equal(t, "shadow call rejected", lines[0]["msg"])
 }
 
 func TestRetriesAndTimeoutsAreLogged(t *testing.T) {

@@ -26,7 +26,8 @@ type ticket struct {
 // Allow asks for a permit, for callers that cannot use a Pipeline. It returns a *RejectedError when the
 // breaker does not let the call through; otherwise the call has begun, and Done of the permit must be
 // called when it ends. A permit whose Done is forgotten stays in flight, and, as a probe, fails after
-// ProbeTimeout. OnReject gets context.Background().
+// ProbeTimeout. Nothing here sees the caller's context: when the caller has cancelled, Done(Ignored) says so.
+// OnReject gets context.Background().
 func (b *Breaker) Allow() (Permit, error) {
 	p := Permit{b: b, t: new(ticket)}
 	now := b.time.now()
@@ -52,8 +53,8 @@ type Permit struct {
 	t *ticket
 }
 
-// Done says that the call has ended, and how. An outcome of 0 means Success. The stopwatch has run since
-// Allow. Only the first Done of a permit, and of its copies, counts.
+// Done says that the call has ended, and how. An outcome of 0 means Success, not the default classification,
+// which is Done(Classify(err)). The stopwatch has run since Allow. Only the first Done of a permit, and of its copies, counts.
 func (p Permit) Done(o Outcome) {
 	if p.b == nil {
 		return

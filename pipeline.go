@@ -17,7 +17,7 @@ type PipelineConfig[T any] struct {
 	Policies []Policy
 	// Classify says what a result means. nil, or a result of 0, leaves it to the Classify of the Dependency,
 	// if the pipeline is one's, and then to the function [Classify]. It is called once per attempt, after the
-	// function returned.
+	// function returned, and for the error that a release after Hold is given.
 	Classify func(v T, err error) Outcome
 	// RetryAfter says how long the dependency wants to be left alone after a result that is to be retried;
 	// 0 or less is no wish. nil means what [MarkRetryAfter] said of the error, if anything.
@@ -181,7 +181,8 @@ func (p *Pipeline[T]) Config() PipelineConfig[T] {
 }
 
 // Do calls fn through the policies and returns its result. When ctx is done already, fn is not called and
-// the context's error comes back.
+// the context's error comes back. The context that fn gets ends when Do returns: for a result that needs it
+// longer, a response body say, use Hold.
 func (p *Pipeline[T]) Do(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if ctx == nil || fn == nil {
 		var zero T
