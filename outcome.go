@@ -79,6 +79,9 @@ func Classify(err error) Outcome {
 	if err == nil {
 		return Success
 	}
+	if c, ok := err.(classified); ok { //nolint:errorlint // saves the allocation of errors.As, which follows
+		return c.outcome()
+	}
 	var c classified
 	if errors.As(err, &c) {
 		return c.outcome()
