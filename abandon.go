@@ -23,6 +23,7 @@ type fork struct {
 
 	mu        sync.Mutex
 	runs      int
+	running   bool    // the function is being run
 	last      error   // of the function
 	ended     bool    // the goroutine has, and what it leaves can be read
 	abandoned bool    // the caller has gone, and parent is not to be touched any more
@@ -80,6 +81,7 @@ func (s *abandonStage) abandon(ctx context.Context, c *call, f *fork, child *cal
 			b.b.giveUp(&child.tickets[i], now, f.outcome)
 		}
 		c.stop(now)
+		c.settle()
 	}
 	err := ctx.Err()
 	expired := err == nil
@@ -90,7 +92,7 @@ func (s *abandonStage) abandon(ctx context.Context, c *call, f *fork, child *cal
 		err = fmt.Errorf("%w; last error: %w", err, f.last)
 	}
 	if expired {
-		return s.expire(ctx, err, true)
+		return s.expire(ctx, err, f.running)
 	}
 	return err
 }
@@ -107,8 +109,10 @@ func (f *fork) abandon() bool {
 	if f.parent.gone() {
 		f.outcome = Ignored
 	}
-	f.stage.t.abandoned.Add(1)
-	f.stage.t.abandonedNow.Add(1)
+	if f.running {
+		f.stage.t.abandoned.Add(1)
+		f.stage.t.abandonedNow.Add(1)
+	}
 	return true
 }
 
@@ -144,23 +148,19 @@ func (f *fork) startTickets(child *call, now instant) (changed, ok bool) {
 		changed = f.parent.startTickets(now)
 	}
 	f.runs++
+	f.running = true
 	return child.startTickets(now) || changed, true
 }
 
-// stop ends a run of the function for the breakers around the Timeout, unless they have been told of it.
-func (f *fork) stop(child *call, now instant) {
-	if f.stopTickets(child, now) {
-		child.settle()
-	}
-}
-
+// stopTickets ends a run of the function for the breakers around the Timeout, unless they have been told of
+// it. It runs no hook, and reports whether one has to.
 func (f *fork) stopTickets(child *call, now instant) (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.abandoned {
 		return false
 	}
-	f.last = child.err
+	f.last, f.running = child.err, false
 	changed = f.parent.stopTickets(now)
 	if outer := f.parent.forked; outer != nil {
 		changed = outer.stopTickets(child, now) || changed
@@ -193,7 +193,9 @@ func (f *fork) run(ctx context.Context, child *call) {
 // endAlone is the end of a goroutine that nobody waits for. Nothing that the caller's code does here, not
 // even a panic in the hook that is told of the panics, may end the process.
 func (f *fork) endAlone(ctx context.Context, child *call) {
-	f.stage.t.abandonedNow.Add(-1)
+	if f.running {
+		f.stage.t.abandonedNow.Add(-1)
+	}
 	defer func() { _ = recover() }()
 	func() {
 		defer func() {
@@ -204,7 +206,7 @@ func (f *fork) endAlone(ctx context.Context, child *call) {
 		child.owner.drop()
 	}()
 	if f.unreported == nil && f.panicked != nil {
-		f.unreported = &attempt{ctx: ctx}
+		f.unreported = &attempt{ctx: ctx, number: child.runs, outcome: f.outcome}
 	}
 	f.report(child)
 }
@@ -214,11 +216,12 @@ func (f *fork) report(c *call) {
 	if f.unreported == nil {
 		return
 	}
-	err := f.panicked
+	a, err := f.unreported, f.panicked
+	f.unreported = nil
 	if err == nil {
 		err = &PanicError{}
 	}
-	c.report(f.unreported, err)
+	c.report(a, err)
 }
 
 func panicError(v any) *PanicError {

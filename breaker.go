@@ -2,6 +2,7 @@ package steady
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -58,7 +59,8 @@ type BreakerConfig struct {
 	// (unless forced open): for watching a configuration before trusting it.
 	Shadow bool
 	// Rand gives the randomness for OpenJitter, in [0, 1); anything else counts as 0. It is called without
-	// a lock held, by one goroutine or several. nil means math/rand/v2.
+	// a lock held, by one goroutine at a time; who uses the breaker meanwhile, Rand itself included, finds it
+	// open for a period of math/rand/v2's. nil means math/rand/v2.
 	Rand func() float64
 	// Hooks are told of transitions and rejections.
 	Hooks *Hooks
@@ -98,6 +100,7 @@ type Breaker struct {
 	probesPassed int
 	openings     int     // in a row, without a close
 	tripped      *change // decided but not committed, while Rand is asked for the period
+	asking       bool    // it is being asked
 	transitions  uint64
 	timeOpen     time.Duration // in periods that have ended
 	changes      []change      // not delivered yet
@@ -319,19 +322,23 @@ func (b *Breaker) trip(at instant, why Reason) {
 	}
 }
 
-// commit completes a decision to open. It may release b.mu, which must be held, and take it again.
+// commit completes a decision to open. It may release b.mu, which must be held, and take it again. Whoever
+// needs the period while Rand is being asked, which may be Rand itself, does not wait for the answer.
 func (b *Breaker) commit() {
 	if b.tripped == nil {
 		return
 	}
+	if b.asking {
+		b.openTripped(rand.Float64())
+		return
+	}
 	r, answered := 0.0, false
+	b.asking = true
 	b.mu.Unlock()
 	defer func() {
 		b.mu.Lock()
-		if c := b.tripped; c != nil { // nobody else was faster
-			b.tripped = nil
-			b.open(*c, r)
-		}
+		b.asking = false
+		b.openTripped(r)
 		if !answered { // Rand panicked, and the panic goes on
 			b.unlock()
 		}
@@ -340,11 +347,22 @@ func (b *Breaker) commit() {
 	answered = true
 }
 
+// openTripped begins the period that was decided on, if nobody else has.
+func (b *Breaker) openTripped(r float64) {
+	if c := b.tripped; c != nil {
+		b.tripped = nil
+		b.open(*c, r)
+	}
+}
+
 // open begins an open period, longer each time the breaker re-opens without having closed.
 func (b *Breaker) open(c change, r float64) {
 	b.openings++
 	period := ceiling(b.openings, b.cfg.OpenDuration, b.cfg.MaxOpenDuration)
-	c.OpenFor = saturated(float64(period) * (1 + b.cfg.OpenJitter*r))
+	c.OpenFor = period
+	if jitter := saturated(float64(period) * b.cfg.OpenJitter * r); jitter <= math.MaxInt64-period {
+		c.OpenFor += jitter
+	}
 	b.enter(StateOpen, c.at, c)
 }
 

@@ -403,20 +403,20 @@ func TestAPanickingRandLeavesThePeriodWithoutJitterAndThePanicGoesOn(t *testing.
 	assert.Equal(t, []steady.Reason{steady.ReasonFailureRate}, seen.reasons())
 }
 
-func TestRandMayUseTheBreakerAndOthersMeanwhile(t *testing.T) { // B2: no lock is held
+func TestRandMayUseTheBreaker(t *testing.T) { // B2: no lock is held
 	var b *steady.Breaker
-	var mock *clock.Mock
 	asked := 0
-	b, mock = newBreaker(t, steady.BreakerConfig{OpenJitter: 1, Rand: func() float64 {
-		if asked++; asked == 1 {
-			_, err := b.Allow() // completes the opening itself
-			assert.ErrorIs(t, err, steady.ErrBreakerOpen)
-		}
+	b, mock := newBreaker(t, steady.BreakerConfig{OpenJitter: 1, Rand: func() float64 {
+		asked++
+		_, err := b.Allow()
+		assert.ErrorIs(t, err, steady.ErrBreakerOpen)
 		return 0.5
 	}})
 	call(t, b, mock, 10, 0, steady.Transient)
-	assert.Equal(t, mock.Now().Add(15*time.Second), b.Stats().OpenUntil)
-	assert.EqualValues(t, 1, b.Stats().Transitions)
+	assert.Equal(t, 1, asked)
+	stats := b.Stats()
+	assert.EqualValues(t, 1, stats.Transitions)
+	assert.WithinRange(t, stats.OpenUntil, mock.Now().Add(10*time.Second), mock.Now().Add(20*time.Second))
 }
 
 func TestAnOpenBreakerKeepsTheNumbersThatOpenedIt(t *testing.T) { // B15
@@ -749,6 +749,7 @@ func TestTheFinishOfOneCallBringsInTheOverdueOnesBeforeIt(t *testing.T) { // B7
 	assert.Equal(t, steady.StateOpen, stats.State)
 	require.Len(t, seen.list(), 1)
 	assert.Equal(t, []int{2, 1}, []int{seen.list()[0].Window.Calls, seen.list()[0].Window.Slow})
+	assert.True(t, seen.list()[0].At.Equal(mock.Now()), "the call that ended decided")
 }
 
 func TestTimeSpentWaitingInThisProcessIsNotTheDependencys(t *testing.T) { // B8
@@ -1118,4 +1119,17 @@ func TestAPanicInTheFunctionKeepsItsOwnStack(t *testing.T) { // O4
 	})
 	stats := b.Stats()
 	assert.Equal(t, []int{1, 1, 0}, []int{stats.Calls, stats.Failures, stats.InFlight})
+}
+
+func TestAgeingThatRaisesARateToItsLimitOpensNothing(t *testing.T) { // W2
+	b, mock := newBreaker(t, steady.BreakerConfig{WindowSize: 100, WindowAge: time.Minute, MinCalls: 2, FailureRate: 0.5})
+	call(t, b, mock, 3, 0, steady.Success)
+	mock.Add(time.Second)
+	call(t, b, mock, 2, 0, steady.Transient)
+	mock.Add(time.Minute)
+	stats := b.Stats()
+	assert.True(t, stats.Deciding)
+	assert.Equal(t, 1.0, stats.FailureRate)
+	assert.Equal(t, steady.StateClosed, b.State())
+	allow(t, b)
 }

@@ -79,6 +79,17 @@ func (c *call) now() instant {
 // know then.
 func (c *call) gone() bool { return c.ctx.Err() == context.Canceled }
 
+// look lets the breakers bring in, and their hooks hear of, what has happened by now: before the function's
+// time begins.
+func (c *call) look(now instant) {
+	for i, s := range c.plan.breakers {
+		if t := &c.tickets[i]; t.gen != nil && s.b.due(t, now) {
+			c.fresh = false
+			s.b.look(now)
+		}
+	}
+}
+
 // start tells the breakers that the function is about to be called. It reports false when it must not be,
 // because the caller has abandoned it.
 func (c *call) start(now instant) bool {
@@ -103,67 +114,37 @@ func (c *call) startTickets(now instant) (changed bool) {
 
 // stop tells the breakers that the function has ended, and those that hear of one run only, how.
 func (c *call) stop(now instant) {
-	for i, s := range c.plan.breakers {
-		t := &c.tickets[i]
-		switch {
-		case t.gen == nil:
-		case s.once:
-			s.b.finish(t, now, c.outcome, c.hold)
-		case s.b.stop(t, now):
-			s.b.settle()
-		}
-	}
+	changed := c.stopTickets(now)
 	if c.forked != nil {
-		c.forked.stop(c, now)
+		changed = c.forked.stopTickets(c, now) || changed
+	}
+	if changed {
+		c.settle()
 	}
 }
 
 // stopTickets stops the stopwatches, without running a hook. It reports whether one has to.
 func (c *call) stopTickets(now instant) (changed bool) {
 	for i, s := range c.plan.breakers {
-		if t := &c.tickets[i]; t.gen != nil && s.b.stop(t, now) {
-			changed = true
+		t := &c.tickets[i]
+		switch {
+		case t.gen == nil:
+		case s.once:
+			changed = s.b.finish(t, now, c.outcome, c.hold) || changed
+		default:
+			changed = s.b.stop(t, now) || changed
 		}
 	}
 	return changed
 }
 
 // settle lets the breakers' hooks run.
-func (c *call) settle() {
-	for _, s := range c.plan.breakers {
-		s.b.settle()
-	}
-}
+func (c *call) settle() { settle(c.plan.breakers) }
 
-// keepsake is what a held result needs: a bulkhead's slot, or a context.
-type keepsake struct {
-	bulkhead *Bulkhead
-	cancel   context.CancelFunc
-}
-
-func (k keepsake) release() {
-	if k.bulkhead != nil {
-		k.bulkhead.release()
-	}
-	if k.cancel != nil {
-		k.cancel()
-	}
-}
-
-// leave gives back what an attempt needed, or keeps it for the result that is held.
-func (c *call) leave(k keepsake) {
-	if c.hold && c.made {
-		c.kept = append(c.kept, k)
+func settle(breakers []*breakerStage) {
+	if len(breakers) == 0 {
 		return
 	}
-	k.release()
-}
-
-// release gives back what was kept, the innermost first.
-func (c *call) release() {
-	for _, k := range c.kept {
-		k.release()
-	}
-	clear(c.kept)
-	c.kept = c.kept[:0]
+	defer settle(breakers[1:]) // even if a hook panics
+	breakers[0].b.settle()
 }

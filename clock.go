@@ -12,7 +12,7 @@ import (
 
 // Clock is where a policy takes its time from: [github.com/benbjohnson/clock.Clock]. A nil Clock in a
 // config means the system clock. Tests inject clock.NewMock(), or run on the system clock inside a
-// testing/synctest bubble.
+// testing/synctest bubble. A clock of one's own may show any time within 290 years of the real one.
 type Clock = clock.Clock
 
 // instant is a moment as a policy sees it: nanoseconds since origin, monotonic on the system clock. It may
@@ -110,7 +110,7 @@ func (k timekeeper) withDeadline(parent context.Context, at time.Time) (context.
 	timer := k.clock.AfterFunc(at.Sub(k.clock.Now()), func() { d.end(context.DeadlineExceeded) })
 	unlink := context.AfterFunc(parent, func() { d.end(parent.Err()) })
 	ctx, cancel := context.WithCancel(d)
-	return clockContext{Context: ctx, parent: parent}, func() {
+	return clockContext{Context: ctx, deadline: d}, func() {
 		timer.Stop()
 		unlink()
 		cancel()
@@ -121,14 +121,14 @@ func (k timekeeper) withDeadline(parent context.Context, at time.Time) (context.
 // context from another goroutine; its Err does not wait for that.
 type clockContext struct {
 	context.Context
-	parent context.Context
+	deadline *clockDeadline
 }
 
 func (c clockContext) Err() error {
-	if err := c.Context.Err(); err != nil {
-		return err
+	if err := c.deadline.Context.Err(); err != nil {
+		c.deadline.end(err)
 	}
-	return c.parent.Err()
+	return c.Context.Err()
 }
 
 // clockDeadline is a context that ends at a moment of a clock the context package does not know. It is

@@ -58,3 +58,11 @@ func percentHint(r float64) string {
 	}
 	return "0 means the default"
 }
+
+// Must returns v, or panics with err: for configurations that are constants of the program.
+func Must[V any](v V, err error) V {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -118,7 +118,7 @@ func TestConfigOfAPolicyMakesAnother(t *testing.T) {
 	for _, cfg := range []steady.RetryConfig{
 		{},
 		{NoDelay: true, NoBudget: true, Jitter: steady.NoJitter},
-		{MaxAttempts: 1, BaseDelay: 1, MaxDelay: 1, ThrottledDelay: time.Hour, RetryRejected: true},
+		{MaxAttempts: 1, BaseDelay: 1, MaxDelay: time.Hour, ThrottledDelay: time.Hour, RetryRejected: true},
 	} {
 		one := newRetry(t, cfg).Config()
 		two := newRetry(t, one).Config()
@@ -212,7 +212,7 @@ func TestConfigFaultsOfARetryComeTogether(t *testing.T) {
 		"steady: RetryConfig.MaxAttempts must be in [1, 100], got 101 (it counts the first call; 0 means 3)",
 		"steady: RetryConfig.BaseDelay must be positive, got -2ns (0 means 100ms; set NoDelay to retry at once)",
 		"steady: RetryConfig.MaxDelay must be at least BaseDelay = -2ns, got -3ns (0 means 30s: raise it, or lower BaseDelay)",
-		"steady: RetryConfig.ThrottledDelay must not be negative, got -1ns (0 means 10·BaseDelay)",
+		"steady: RetryConfig.ThrottledDelay must not be negative or exceed MaxDelay = -3ns, got -1ns (0 means 10·BaseDelay, MaxDelay at most)",
 		"steady: RetryConfig.Jitter must be FullJitter, EqualJitter, DecorrelatedJitter or NoJitter, got 4 (leave it out for FullJitter)",
 		"steady: RetryConfig.Budget is set with NoBudget: leave one of them out")
 	assertFaults(t, retryErr(steady.RetryConfig{MaxAttempts: -1, NoDelay: true, BaseDelay: 1, MaxDelay: 2, ThrottledDelay: 3}),

@@ -161,9 +161,9 @@ func (cfg *DependencyConfig) checkBreaker(f *faults) {
 		"Breaker.SlowThreshold (%v) must be less than AttemptTimeout (%v): %s", slow, cfg.AttemptTimeout, why)
 	f.refuse(cfg.Timeout > 0 && slow >= cfg.Timeout,
 		"Breaker.SlowThreshold (%v) must be less than Timeout (%v): %s", slow, cfg.Timeout, why)
-	f.refuse(cfg.Breaker.WindowAge > 0 && cfg.Breaker.WindowAge < 2*cfg.AttemptTimeout,
+	f.refuse(cfg.Breaker.WindowAge > 0 && cfg.Breaker.WindowAge-cfg.AttemptTimeout < cfg.AttemptTimeout,
 		"Breaker.WindowAge (%v) must be at least 2·AttemptTimeout (%v): outcomes would age out before they decide; raise WindowAge",
-		cfg.Breaker.WindowAge, 2*cfg.AttemptTimeout)
+		cfg.Breaker.WindowAge, saturated(2*float64(cfg.AttemptTimeout)))
 	if !cfg.NoBulkhead && cfg.Bulkhead.MaxConcurrent > 0 {
 		probes := cfg.Breaker.HalfOpenProbes
 		setDefault(&probes, 3)

@@ -33,7 +33,7 @@ func (r *record[T]) through() error {
 	if r.plan.hooks.OnDone != nil {
 		r.began = r.now()
 	}
-	r.outcome = Ignored
+	r.outcome, r.verdict = Ignored, Ignored
 	err := r.ctx.Err()
 	if err == nil {
 		err = r.plan.chain.handle(r.ctx, &r.call)
@@ -82,6 +82,8 @@ type attempt struct {
 	ctx          context.Context
 	began, ended instant
 	phase        phase
+	number       int // within the call
+	outcome      Outcome
 }
 
 // phase is how far an attempt got, for what is left to do when a panic or Goexit unwinds it: the
@@ -102,6 +104,10 @@ func (r *record[T]) dispatch(ctx context.Context) error {
 		r.end(cut)
 		return err
 	}
+	if r.forked != nil {
+		r.forked.report(&r.call) // of one that a Middleware has recovered
+	}
+	r.look(r.now())
 	a := attempt{ctx: ctx, began: r.now()}
 	r.fresh = false
 	defer func() {
@@ -117,6 +123,7 @@ func (r *record[T]) dispatch(ctx context.Context) error {
 	a.phase = inside
 	r.fate = ran
 	r.runs++
+	a.number = r.runs
 	if r.proc != nil {
 		r.err = r.proc(ctx)
 	} else {
@@ -135,7 +142,9 @@ func (r *record[T]) dispatch(ctx context.Context) error {
 func (r *record[T]) unwind(a *attempt) {
 	err := r.err
 	switch a.phase {
-	case starting:
+	case starting: // a hook panicked
+		r.outcome = Ignored
+		r.stop(a.began)
 		return
 	case inside:
 		a.ended = r.plan.time.now()
@@ -145,6 +154,7 @@ func (r *record[T]) unwind(a *attempt) {
 		a.phase = judged
 		if r.forked != nil { // which can tell the panic's value
 			unreported := *a
+			unreported.outcome = Transient
 			r.forked.unreported = &unreported
 			r.tell(a)
 			return
@@ -160,6 +170,7 @@ func (r *record[T]) unwind(a *attempt) {
 func (r *record[T]) conclude(a *attempt, err error) {
 	r.tell(a)
 	a.phase = reported
+	a.outcome = r.outcome
 	r.report(a, err)
 }
 
@@ -177,9 +188,9 @@ func (c *call) report(a *attempt, err error) {
 	if hook := c.plan.hooks.OnAttempt; hook != nil {
 		hook(a.ctx, Attempt{
 			Pipeline: c.plan.name,
-			Attempt:  c.runs,
+			Attempt:  a.number,
 			Duration: a.ended.since(a.began),
-			Outcome:  c.outcome,
+			Outcome:  a.outcome,
 			Err:      err,
 		})
 	}
@@ -220,13 +231,10 @@ func (r *record[T]) retryAfter() time.Duration {
 
 func (r *record[T]) drop() {
 	defer r.release()
-	if !r.made {
-		return
-	}
 	var zero T
-	v := r.v
+	v, made := r.v, r.made
 	r.v, r.made = zero, false
-	if r.p.cfg.Discard != nil {
+	if made && r.p.cfg.Discard != nil {
 		r.p.cfg.Discard(v)
 	}
 }
@@ -234,7 +242,9 @@ func (r *record[T]) drop() {
 func (r *record[T]) fork(f *fork) *call {
 	child := r.p.newRecord()
 	child.fn, child.proc = r.fn, r.proc
-	child.ctx, child.runs, child.forked = r.ctx, r.runs, f
+	child.progress = r.progress
+	child.forked = f
+	child.begin()
 	return &child.call
 }
 

@@ -65,25 +65,22 @@ func (r *record[T]) letGo(err error) {
 	if err == nil {
 		return
 	}
-	if o := r.late(err); o.failed() {
-		r.outcome = o
-		r.failLate(0)
-	}
-}
-
-// late says what the error of a release means.
-func (r *record[T]) late(err error) Outcome {
 	r.err = err
-	return r.classify()
+	if o := r.classify(); o.failed() {
+		r.outcome = o
+		r.failLate(r.plan.time.now())
+	}
 }
 
-// failLate tells the breakers from the i-th on that the result failed.
-func (r *record[T]) failLate(i int) {
-	if i == len(r.tickets) {
-		return
+// failLate tells the breakers that the result failed.
+func (c *call) failLate(now instant) {
+	changed := false
+	for i, s := range c.plan.breakers {
+		changed = s.b.failLate(&c.tickets[i], now) || changed
 	}
-	defer r.failLate(i + 1) // even if a hook of this one panics
-	r.plan.breakers[i].b.failLate(&r.tickets[i], r.plan.time.now())
+	if changed {
+		c.settle()
+	}
 }
 
 // retire recycles the record of a held call, whose tickets have remembered what became of them.
@@ -91,4 +88,37 @@ func (p *Pipeline[T]) retire(r *record[T]) {
 	r.take()
 	clear(r.tickets)
 	p.recycle(r)
+}
+
+// keepsake is what a held result needs: a bulkhead's slot, or a context.
+type keepsake struct {
+	bulkhead *Bulkhead
+	cancel   context.CancelFunc
+}
+
+func (k keepsake) release() {
+	if k.bulkhead != nil {
+		k.bulkhead.release()
+	}
+	if k.cancel != nil {
+		k.cancel()
+	}
+}
+
+// leave gives back what an attempt needed, or keeps it for the result that is held.
+func (c *call) leave(k keepsake) {
+	if c.hold && c.made {
+		c.kept = append(c.kept, k)
+		return
+	}
+	k.release()
+}
+
+// release gives back what was kept, the innermost first.
+func (c *call) release() {
+	for _, k := range c.kept {
+		k.release()
+	}
+	clear(c.kept)
+	c.kept = c.kept[:0]
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Hooks are called when something happens. Any of them may be nil. They run on the goroutine of the call
-// that made it happen, with no lock held, so they should return soon; they may call any method of this
-// package. A panic in one unwinds that goroutine, after every permit, slot and token it held went back.
+// that made it happen (OnTransition: of the one that noticed, or that is just telling another), with no lock
+// held, so they should return soon; they may call any method of this package. A panic in one unwinds that goroutine, after every permit, slot and token it held went back.
 //
 // A constructor copies the Hooks it is given.
 type Hooks struct {

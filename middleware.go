@@ -38,21 +38,20 @@ func (s *middlewareStage) handle(ctx context.Context, c *call) error {
 
 // nextCalls are the calls of next by one call of a Middleware.
 type nextCalls struct {
-	stage *middlewareStage
+	stage   *middlewareStage
+	c       *call
+	running sync.WaitGroup // the one call of next; waited for as a testing/synctest bubble understands
 
-	mu    sync.Mutex // held during a call of next
-	c     *call      // nil once the Middleware has returned
-	again bool
+	mu          sync.Mutex
+	busy, ended bool
+	again       bool
 }
 
 func (n *nextCalls) call(ctx context.Context) error {
-	if !n.mu.TryLock() {
+	if !n.enter() {
 		return errNextMisused
 	}
-	defer n.mu.Unlock()
-	if n.c == nil {
-		return errNextMisused
-	}
+	defer n.leave()
 	if n.again {
 		n.c.owner.drop()
 		n.c.begin()
@@ -63,8 +62,27 @@ func (n *nextCalls) call(ctx context.Context) error {
 	return n.stage.next.handle(ctx, n.c)
 }
 
-func (n *nextCalls) end() {
+func (n *nextCalls) enter() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.c = nil
+	if n.busy || n.ended {
+		return false
+	}
+	n.busy = true
+	n.running.Add(1)
+	return true
+}
+
+func (n *nextCalls) leave() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.busy = false
+	n.running.Done()
+}
+
+func (n *nextCalls) end() {
+	n.mu.Lock()
+	n.ended = true
+	n.mu.Unlock()
+	n.running.Wait()
 }

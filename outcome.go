@@ -98,46 +98,43 @@ type classified interface {
 // Mark returns an error that wraps err and that [Classify] takes for o. Its text is err's, and errors.Is
 // and errors.As see through it. Mark returns nil for a nil err, and err itself for an o of 0.
 func Mark(err error, o Outcome) error {
-	return MarkRetryAfter(err, o, 0)
+	if err == nil || o == outcomeDefault {
+		return err
+	}
+	return &markedError{error: err, o: o.known()}
 }
 
 // MarkRetryAfter is [Mark] for an error that says when to come back: a [Retry] waits at least d before the
 // next attempt, its own delay on top. A d of 0 or less says nothing, and an o of 0 leaves the
 // classification to err.
 func MarkRetryAfter(err error, o Outcome, d time.Duration) error {
-	if err == nil || o == outcomeDefault && d <= 0 {
+	err = Mark(err, o)
+	if err == nil || d <= 0 {
 		return err
 	}
-	if o != outcomeDefault {
-		o = o.known()
-	}
-	return &markedError{err: err, o: o, retryAfter: max(d, 0)}
+	return &retryAfterError{error: err, d: d}
 }
 
 type markedError struct {
-	err        error
-	o          Outcome // 0 leaves it to err
-	retryAfter time.Duration
+	error
+	o Outcome
 }
 
-func (m *markedError) Error() string { return m.err.Error() }
-func (m *markedError) Unwrap() error { return m.err }
+func (m *markedError) Unwrap() error    { return m.error }
+func (m *markedError) outcome() Outcome { return m.o }
 
-func (m *markedError) outcome() Outcome {
-	if m.o == outcomeDefault {
-		return Classify(m.err)
-	}
-	return m.o
+type retryAfterError struct {
+	error
+	d time.Duration
 }
+
+func (r *retryAfterError) Unwrap() error { return r.error }
 
 // markedRetryAfter returns what MarkRetryAfter said of err, 0 if nothing.
 func markedRetryAfter(err error) time.Duration {
-	var m *markedError
-	for errors.As(err, &m) {
-		if m.retryAfter > 0 {
-			return m.retryAfter
-		}
-		err = m.err
+	var r *retryAfterError
+	if errors.As(err, &r) {
+		return r.d
 	}
 	return 0
 }

@@ -450,3 +450,18 @@ func TestASuccessAfterTheDeadlineIsReturned(t *testing.T) {
 		assert.Zero(t, total.Stats().Expired+attempt.Stats().Expired)
 	})
 }
+
+func TestAContextThatEndsOnTheWayInNeverReachesTheFunction(t *testing.T) { // O1
+	b, mock := newBreaker(t, steady.BreakerConfig{})
+	ctx, cancel := context.WithCancel(t.Context())
+	tooLate := steady.Middleware(func(ctx context.Context, next func(context.Context) error) error {
+		cancel()
+		return next(ctx)
+	})
+	_, err := pipelineOn(t, mock, b, tooLate).Do(ctx, func(context.Context) (int, error) {
+		t.Error("the function ran")
+		return 0, nil
+	})
+	assert.Equal(t, context.Canceled, err)
+	assert.Zero(t, b.Stats().Calls)
+}

@@ -1,11 +1,14 @@
 package steady
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // ticket is a permit as its breaker keeps it: from the admission of a call, through its stays in the
 // function, to the verdict. Its memory belongs to the call. But for gen, which the call's goroutine writes
-// at the admission, the fields are guarded by the breaker's lock; started and probe are written by the
-// call's goroutine only, which so may read them without it.
+// at the admission, the fields are guarded by the breaker's lock; started and probe are written on behalf of
+// the call only, which so may read them without it.
 type ticket struct {
 	gen   *generation // the one it was given in; nil when there is no permit
 	probe bool
@@ -14,8 +17,9 @@ type ticket struct {
 	running bool // is in the function now
 	overdue bool // is, and has been for SlowThreshold
 	begun   instant
-	slowAt  due // in Breaker.running: when it will have been in the function for SlowThreshold
-	failAt  due // in Breaker.probes: when it times out, or is given back if it has not started
+	took    time.Duration // its last stay in the function, once that has ended
+	slowAt  due           // in Breaker.running: when it will have been in the function for SlowThreshold
+	failAt  due           // in Breaker.probes: when it times out, or is given back if it has not started
 
 	reported bool   // its verdict has been heard, or it was given back: it counts for nothing more
 	recorded bool   // its outcome is in the window
@@ -31,13 +35,18 @@ type ticket struct {
 func (b *Breaker) Allow() (Permit, error) {
 	p := Permit{b: b, t: new(ticket)}
 	now := b.time.now()
-	if rejected, _ := b.admit(context.Background(), now, p.t); rejected != nil {
+	rejected, hooked := b.admit(context.Background(), now, p.t)
+	if rejected != nil {
 		return Permit{}, rejected
+	}
+	if hooked {
+		now = b.time.now()
 	}
 	given := false
 	defer func() {
 		if !given { // a hook panicked
 			b.finish(p.t, now, Ignored, false)
+			b.settle()
 		}
 	}()
 	if b.start(p.t, now) {
@@ -62,7 +71,9 @@ func (p Permit) Done(o Outcome) {
 	if o == outcomeDefault {
 		o = Success
 	}
-	p.b.finish(p.t, p.b.time.now(), o.known(), false)
+	if p.b.finish(p.t, p.b.time.now(), o.known(), false) {
+		p.b.settle()
+	}
 }
 
 // admit lets a call through, which then holds a permit, or returns the rejection. While the breaker is
@@ -110,6 +121,7 @@ func (b *Breaker) admitLocked(ctx context.Context, now instant, t *ticket) *Reje
 	defer func() {
 		if !told && admitted { // a hook panicked
 			b.finish(t, now, Ignored, false)
+			b.settle()
 		}
 	}()
 	b.unlock()
@@ -131,11 +143,25 @@ func (b *Breaker) reject(ctx context.Context, e *RejectedError, shadow bool) {
 	}
 }
 
-// start notes that the call has entered the function at now. It runs no hook, and reports whether settle
-// has to.
+// look brings in what has become true by now, before a stopwatch starts: hooks are not the dependency's time.
+func (b *Breaker) look(now instant) {
+	b.mu.Lock()
+	b.catchUp(now)
+	b.unlock()
+}
+
+// due reports whether there may be something to bring in for a call that is about to start.
+func (b *Breaker) due(t *ticket, now instant) bool {
+	return t.probe || now >= instant(b.nextDue.Load())
+}
+
+// The steps that follow run no hook. They report whether settle has to.
+
+// start notes that the call has entered the function at now.
 func (b *Breaker) start(t *ticket, now instant) (changed bool) {
 	b.mu.Lock()
 	b.catchUp(now)
+	b.halt(t, now) // a run before this one may have been unwound
 	t.started, t.running, t.begun = true, true, now
 	b.inFlight++
 	if !b.cfg.NoSlowCalls {
@@ -155,12 +181,57 @@ func (b *Breaker) start(t *ticket, now instant) (changed bool) {
 }
 
 // stop notes that the call has left the function at now, with its permit: a Retry inside may send it there
-// again. It runs no hook, and reports whether settle has to.
+// again.
 func (b *Breaker) stop(t *ticket, now instant) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.catchUp(now)
-	b.halt(t)
+	b.halt(t, now)
+	return b.unsettled()
+}
+
+// finish takes the permit back, with the call's outcome. It has no effect on a ticket that has none. When
+// keep is set, the ticket remembers what became of it, for a late failure.
+func (b *Breaker) finish(t *ticket, now instant, o Outcome, keep bool) (changed bool) {
+	b.mu.Lock()
+	if t.gen != nil {
+		b.catchUp(now)
+		b.halt(t, now)
+		b.report(t, now, o)
+		if !keep {
+			*t = ticket{}
+		}
+	}
+	changed = b.unsettled()
+	b.mu.Unlock()
+	return changed
+}
+
+// giveUp reports the outcome of a call whose caller has gone while it is in the function. It stays in
+// flight. A call that never got there will report for itself.
+func (b *Breaker) giveUp(t *ticket, now instant, o Outcome) (changed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.catchUp(now)
+	if t.started {
+		b.probes.remove(&t.failAt)
+		b.report(t, now, o)
+	}
+	return b.unsettled()
+}
+
+// failLate adds a failure to the outcome of a finished call.
+func (b *Breaker) failLate(t *ticket, now instant) (changed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.catchUp(now)
+	switch {
+	case t.gen == nil || t.gen != b.gen.Load():
+	case t.recorded:
+		b.failRecorded(t, now)
+	case t.passed:
+		b.trip(now, ReasonProbeFailed)
+	}
 	return b.unsettled()
 }
 
@@ -173,55 +244,15 @@ func (b *Breaker) settle() {
 	b.unlock()
 }
 
-// finish takes the permit back, with the call's outcome. It has no effect on a ticket that has none. When
-// keep is set, the ticket remembers what became of it, for a late failure.
-func (b *Breaker) finish(t *ticket, now instant, o Outcome, keep bool) {
-	b.mu.Lock()
-	if t.gen != nil {
-		b.catchUp(now)
-		b.halt(t)
-		b.report(t, now, o)
-		if !keep {
-			*t = ticket{}
-		}
-	}
-	b.unlock()
-}
-
-// giveUp reports the outcome of a call whose caller has gone while it is in the function. It stays in
-// flight. A call that never got there will report for itself.
-func (b *Breaker) giveUp(t *ticket, now instant, o Outcome) {
-	b.mu.Lock()
-	b.catchUp(now)
-	if t.started {
-		b.probes.remove(&t.failAt)
-		b.report(t, now, o)
-	}
-	b.unlock()
-}
-
-// failLate adds a failure to the outcome of a finished call.
-func (b *Breaker) failLate(t *ticket, now instant) {
-	b.mu.Lock()
-	b.catchUp(now)
-	switch {
-	case t.gen == nil || t.gen != b.gen.Load():
-	case t.recorded:
-		b.failRecorded(t, now)
-	case t.passed:
-		b.trip(now, ReasonProbeFailed)
-	}
-	b.unlock()
-}
-
 // halt stops the ticket's clocks. b.mu must be held, and catchUp done.
-func (b *Breaker) halt(t *ticket) {
+func (b *Breaker) halt(t *ticket, now instant) {
 	b.running.remove(&t.slowAt)
 	b.probes.remove(&t.failAt)
 	if !t.running {
 		return
 	}
 	t.running = false
+	t.took = now.since(t.begun)
 	b.inFlight--
 	if t.overdue {
 		t.overdue = false
@@ -285,7 +316,7 @@ func (b *Breaker) reportProbe(t *ticket, now instant, o Outcome) {
 // recordLatency takes in how long the call was in the function, if it has returned.
 func (b *Breaker) recordLatency(t *ticket, now instant) {
 	if t.started && !t.running {
-		b.latencies.record(now, now.since(t.begun))
+		b.latencies.record(now, t.took)
 	}
 }
 
@@ -341,6 +372,8 @@ func (s *breakerStage) leave(c *call, t *ticket) {
 		if !t.started || c.fate == cut && c.gone() {
 			o = Ignored
 		}
-		s.b.finish(t, s.b.time.now(), o, c.hold)
+		if s.b.finish(t, s.b.time.now(), o, c.hold) {
+			s.b.settle()
+		}
 	}
 }

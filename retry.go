@@ -20,7 +20,8 @@ type RetryConfig struct {
 	BaseDelay time.Duration
 	// MaxDelay is where the ceiling stops growing. 0 means 30s.
 	MaxDelay time.Duration
-	// ThrottledDelay takes the place of BaseDelay after a Throttled outcome. 0 means 10·BaseDelay.
+	// ThrottledDelay takes the place of BaseDelay after a Throttled outcome. At most MaxDelay; 0 means
+	// 10·BaseDelay, or MaxDelay if that is less.
 	ThrottledDelay time.Duration
 	// NoDelay retries at once, but for what the dependency asked for with RetryAfter.
 	NoDelay bool
@@ -112,16 +113,9 @@ func (cfg *RetryConfig) completeDelays(f *faults) {
 	f.require(cfg.BaseDelay > 0, "BaseDelay", "must be positive", cfg.BaseDelay, "0 means 100ms; set NoDelay to retry at once")
 	setDefault(&cfg.MaxDelay, 30*time.Second)
 	f.require(cfg.MaxDelay >= cfg.BaseDelay, "MaxDelay", fmt.Sprintf("must be at least BaseDelay = %v", cfg.BaseDelay), cfg.MaxDelay, "0 means 30s: raise it, or lower BaseDelay")
-	f.duration("ThrottledDelay", cfg.ThrottledDelay, "0 means 10·BaseDelay")
-	setDefault(&cfg.ThrottledDelay, saturated(10*float64(cfg.BaseDelay)))
-}
-
-// Must returns v, or panics with err: for configurations that are constants of the program.
-func Must[V any](v V, err error) V {
-	if err != nil {
-		panic(err)
-	}
-	return v
+	setDefault(&cfg.ThrottledDelay, min(saturated(10*float64(cfg.BaseDelay)), cfg.MaxDelay))
+	f.require(cfg.ThrottledDelay >= 0 && cfg.ThrottledDelay <= max(cfg.MaxDelay, 0), "ThrottledDelay",
+		fmt.Sprintf("must not be negative or exceed MaxDelay = %v", cfg.MaxDelay), cfg.ThrottledDelay, "0 means 10·BaseDelay, MaxDelay at most")
 }
 
 // Name returns the configured name.
@@ -170,7 +164,8 @@ type retryStage struct {
 // series is the attempts of one call.
 type series struct {
 	began    instant
-	runs     int           // of the function before
+	runs     int           // of the function before the first
+	before   int           // of the function before the current one
 	n        int           // attempts
 	failed   bool          // one of them ran, and failed
 	last     error         // what it returned
@@ -179,13 +174,13 @@ type series struct {
 
 func (s *retryStage) handle(ctx context.Context, c *call) error {
 	s.r.counts.calls.Add(1)
-	a := series{began: c.now(), runs: c.runs, n: 1}
+	a := series{began: c.now(), runs: c.runs, before: c.runs, n: 1}
 	err := s.next.handle(ctx, c)
 	for {
-		if !s.wants(ctx, c) {
+		if !s.wants(ctx, c, &a) {
 			return s.answer(c, &a, err)
 		}
-		if c.fate == ran {
+		if c.runs > a.before {
 			a.failed, a.last = true, err
 		}
 		if s.r.cfg.MaxAttempts == 1 {
@@ -201,15 +196,19 @@ func (s *retryStage) handle(ctx context.Context, c *call) error {
 		}
 		a.n++
 		s.r.counts.retries.Add(1)
-		err = s.again(ctx, c)
+		err = s.again(ctx, c, &a)
 	}
 }
 
-// wants reports whether the attempt ended in a way that is worth another.
-func (s *retryStage) wants(ctx context.Context, c *call) bool {
+// wants reports whether the attempt ended in a way that is worth another. The function may have run in it and
+// yet not at its end, where there is a Retry or a Middleware inside.
+func (s *retryStage) wants(ctx context.Context, c *call, a *series) bool {
+	if c.runs > a.before && !s.repeats(c.verdict) {
+		return false
+	}
 	switch c.fate {
 	case ran:
-		return c.outcome == Unsent || c.outcome == Throttled || c.outcome == Transient && !s.r.cautious
+		return true
 	case rejected:
 		return s.r.cfg.RetryRejected
 	case cut: // by a Timeout inside, before the function was called, unless our own context has ended
@@ -217,6 +216,11 @@ func (s *retryStage) wants(ctx context.Context, c *call) bool {
 	default:
 		return false
 	}
+}
+
+// repeats reports whether a run of the function that ended so may be followed by another.
+func (s *retryStage) repeats(o Outcome) bool {
+	return o == Unsent || o == Throttled || o == Transient && !s.r.cautious
 }
 
 // answer is the end of a call that is not worth another attempt.
@@ -325,10 +329,11 @@ func (s *retryStage) pause(ctx context.Context, c *call, a *series, delay time.D
 }
 
 // again makes another attempt. When it does not reach the function, its token goes back.
-func (s *retryStage) again(ctx context.Context, c *call) error {
+func (s *retryStage) again(ctx context.Context, c *call, a *series) error {
+	a.before = c.runs
 	if s.budget != nil {
 		defer func() {
-			if c.fate != ran {
+			if c.runs == a.before {
 				s.budget.refund()
 			}
 		}()
