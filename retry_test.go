@@ -593,3 +593,20 @@ func TestRetryIsSharedByManyCallsAtOnce(t *testing.T) { // R6
 		}, r.Stats())
 	})
 }
+
+func TestRetryCancelledInADelayMakesNoFurtherAttempt(t *testing.T) { // R3
+	synctest.Test(t, func(t *testing.T) {
+		r := newRetry(t, steady.RetryConfig{BaseDelay: time.Second, Jitter: steady.NoJitter})
+		attempts := 0
+		inside := steady.Middleware(func(ctx context.Context, next func(context.Context) error) error {
+			attempts++
+			return next(ctx)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer time.AfterFunc(time.Second/2, cancel).Stop()
+		_, err := pipeline(t, r, inside).Do(ctx, returns(0, errBoom))
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, 1, attempts)
+		assert.Zero(t, r.Stats().Retries)
+	})
+}
