@@ -62,6 +62,7 @@ type plan struct {
 	time     timekeeper
 	chain    handler
 	breakers []*breakerStage
+	gate     gate
 	abandons *Timeout // the outermost Timeout that abandons, nil if none does
 
 	// Only while it is laid out:
@@ -93,6 +94,7 @@ func (p *plan) lay(policies []Policy, c Clock) error {
 		p.chain = policies[i].stage(p, p.chain)
 	}
 	p.budgets = nil
+	p.gate = newGate(policies, p.hooks)
 	return nil
 }
 
@@ -188,6 +190,10 @@ func (p *Pipeline[T]) Do(ctx context.Context, fn func(context.Context) (T, error
 		var zero T
 		return zero, p.misused("Do")
 	}
+	if e := p.gate.reject(ctx); e != nil {
+		var zero T
+		return zero, e
+	}
 	r := p.record(ctx)
 	r.fn = fn
 	v, err, _ := p.run(r, false)
@@ -206,6 +212,9 @@ func (p *Pipeline[T]) DoOr(
 		var zero T
 		return zero, p.misused("DoOr")
 	}
+	if e := p.gate.reject(ctx); e != nil {
+		return fallback(ctx, e)
+	}
 	r := p.record(ctx)
 	r.fn = fn
 	v, err, ask := p.run(r, true)
@@ -219,6 +228,9 @@ func (p *Pipeline[T]) DoOr(
 func (p *Pipeline[T]) Run(ctx context.Context, fn func(context.Context) error) error {
 	if ctx == nil || fn == nil {
 		return p.misused("Run")
+	}
+	if e := p.gate.reject(ctx); e != nil {
+		return e
 	}
 	r := p.record(ctx)
 	r.proc = fn
