@@ -214,3 +214,51 @@ func TestBulkheadStressNoSlotIsTakenTwice(t *testing.T) { // H1
 	wg.Wait()
 	assertIdle(t, b)
 }
+
+// together runs the functions again and again, each on a goroutine of its own, and lets them begin each
+// round as nearly at the same moment as can be, one of them a little later than the others. After each
+// round it calls between.
+func together(rounds int, between func(), fs ...func()) {
+	var begun, ended atomic.Int64
+	var wg sync.WaitGroup
+	for i, f := range fs {
+		wg.Go(func() {
+			for n := range rounds {
+				for begun.Load() <= int64(n) {
+					runtime.Gosched()
+				}
+				if i == n%len(fs) {
+					for range n / len(fs) % 100 {
+						begun.Load()
+					}
+				}
+				f()
+				ended.Add(1)
+			}
+		})
+	}
+	for n := range rounds {
+		begun.Add(1)
+		for ended.Load() < int64((n+1)*len(fs)) {
+			runtime.Gosched()
+		}
+		between()
+	}
+	wg.Wait()
+}
+
+func TestBulkheadStressOfTwoAtOnceOneTakesTheSlot(t *testing.T) { // H1
+	b := newBulkhead(t, steady.BulkheadConfig{MaxConcurrent: 1})
+	var slots [2]steady.Slot
+	take := func(i int) func() {
+		return func() { slots[i], _ = b.Acquire(t.Context()) }
+	}
+	inside := 0
+	together(30_000, func() {
+		inside = max(inside, b.Stats().InFlight)
+		slots[0].Release()
+		slots[1].Release()
+	}, take(0), take(1))
+	assert.Equal(t, 1, inside)
+	assertIdle(t, b)
+}

@@ -64,8 +64,8 @@ func (r *record[T]) abort() {
 
 // done lets the hook know that the call has ended.
 func (c *call) done(err error, fallback bool) {
-	c.ended = true
 	if hook := c.plan.hooks.OnDone; hook != nil {
+		c.ended = true
 		hook(c.ctx, Completion{
 			Pipeline: c.plan.name,
 			Attempts: c.runs,
@@ -202,6 +202,9 @@ func (r *record[T]) classify() Outcome {
 		if o, gone := r.forked.left(); gone {
 			return o // has been told already
 		}
+	}
+	if r.err == nil && r.p.cfg.Classify == nil {
+		return Success
 	}
 	if r.err != nil && r.gone() {
 		return Ignored

@@ -86,7 +86,9 @@ func (c *call) failLate(now instant) {
 // retire recycles the record of a held call, whose tickets have remembered what became of them.
 func (p *Pipeline[T]) retire(r *record[T]) {
 	r.take()
-	clear(r.tickets)
+	for i := range r.tickets {
+		r.tickets[i].clear()
+	}
 	p.recycle(r)
 }
 

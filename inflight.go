@@ -50,7 +50,7 @@ func (q *dueQueue) remove(d *due) {
 	} else {
 		d.next.prev = d.prev
 	}
-	*d = due{}
+	d.prev, d.next, d.queued = nil, nil, false
 }
 
 // catchUp brings in what has become true of the calls in flight by now, in the order in which it did, each

@@ -10,22 +10,28 @@ import (
 // at the admission, the fields are guarded by the breaker's lock; started and probe are written on behalf of
 // the call only, which so may read them without it.
 type ticket struct {
-	gen   *generation // the one it was given in; nil when there is no permit
-	probe bool
-
-	started bool // has been in the function
-	running bool // is in the function now
-	overdue bool // is, and has been for SlowThreshold
-	begun   instant
-	took    time.Duration // its last stay in the function, once that has ended
-	slowAt  due           // in Breaker.running: when it will have been in the function for SlowThreshold
-	failAt  due           // in Breaker.probes: when it times out, or is given back if it has not started
-
-	reported bool   // its verdict has been heard, or it was given back: it counts for nothing more
-	recorded bool   // its outcome is in the window
-	number   uint64 // under this number
-	passed   bool   // it was a probe, and succeeded
+	gen *generation // the one it was given in; nil when there is no permit
+	ticketState
+	begun  instant
+	took   time.Duration // its last stay in the function, once that has ended
+	number uint64        // of its outcome in the window, when that is recorded
+	slowAt due           // in Breaker.running: when it will have been in the function for SlowThreshold
+	failAt due           // in Breaker.probes: when it times out, or is given back if it has not started
 }
+
+// ticketState is what a ticket begins anew with.
+type ticketState struct {
+	probe    bool
+	started  bool // has been in the function
+	running  bool // is in the function now
+	overdue  bool // is, and has been for SlowThreshold
+	reported bool // its verdict has been heard, or it was given back: it counts for nothing more
+	recorded bool // its outcome is in the window
+	passed   bool // it was a probe, and succeeded
+}
+
+// clear ends the permit. Its dues are in no queue any more.
+func (t *ticket) clear() { t.gen, t.ticketState = nil, ticketState{} }
 
 // Allow asks for a permit, for callers that cannot use a Pipeline. It returns a *RejectedError when the
 // breaker does not let the call through; otherwise the call has begun, and Done of the permit must be
@@ -199,7 +205,7 @@ func (b *Breaker) finish(t *ticket, now instant, o Outcome, keep bool) (changed 
 		b.halt(t, now)
 		b.report(t, now, o)
 		if !keep {
-			*t = ticket{}
+			t.clear()
 		}
 	}
 	changed = b.unsettled()
@@ -345,7 +351,7 @@ func (b *Breaker) stage(p *plan, next handler) handler {
 func (s *breakerStage) handle(ctx context.Context, c *call) error {
 	t := &c.tickets[s.index]
 	if c.hold {
-		*t = ticket{} // it remembered the attempt before
+		t.clear() // it remembered the attempt before
 	}
 	e, hooked := s.b.admit(ctx, c.now(), t)
 	if hooked {

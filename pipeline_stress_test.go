@@ -290,7 +290,6 @@ func TestPipelineStressEverythingIsGivenBackAndToldInOrder(t *testing.T) {
 // assertIdle checks that nothing is left of any call, and nothing was lost.
 func (f *fleet) assertIdle() {
 	t := f.t
-	t.Log(f.chains[0].reasons, f.chains[1].reasons, f.ledger.made.Load(), f.limit.Stats(), f.bulkhead.Stats().Rejected, f.budget.Stats(), f.chains[1].rejected.Load())
 	f.chains[0].assertComplete(f.outer)
 	f.chains[1].assertComplete(f.inner)
 	for _, r := range []steady.Reason{steady.ReasonFailureRate, steady.ReasonOpenElapsed, steady.ReasonProbesSucceeded, steady.ReasonManual} {

@@ -19,6 +19,7 @@ type window struct {
 
 	ring           []int64 // made at the first record: a breaker that is never called stays small
 	first, next    uint64  // the outcomes first <= n < next are in the window
+	end            int     // where in the ring the next one goes
 	latest         instant // of the last record; the ring never goes back in time
 	failures, slow int     // of those in the window
 }
@@ -56,8 +57,11 @@ func (w *window) record(now instant, failed, slow bool) (n uint64) {
 		outcome |= slowBit
 		w.slow++
 	}
+	w.ring[w.end] = outcome
+	if w.end++; w.end == w.size {
+		w.end = 0
+	}
 	n = w.next
-	*w.at(n) = outcome
 	w.next++
 	return n
 }
@@ -106,4 +110,12 @@ func (w *window) dropFirst() {
 
 func (w *window) moment(n uint64) instant { return w.base + instant(*w.at(n)>>momentShift) }
 
-func (w *window) at(n uint64) *int64 { return &w.ring[n%uint64(w.size)] }
+// at returns where in the ring the outcome n is, counting back from the end: a division would cost more than
+// all the rest of a record.
+func (w *window) at(n uint64) *int64 {
+	i := w.end - int(w.next-n)
+	if i < 0 {
+		i += w.size
+	}
+	return &w.ring[i]
+}
