@@ -138,6 +138,7 @@ type clockDeadline struct {
 	context.Context // the parent, for its values
 	at              time.Time
 	done            chan struct{}
+	once            sync.Once
 
 	mu    sync.Mutex
 	err   error
@@ -174,18 +175,17 @@ func (d *clockDeadline) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
+// end ends the context, the first time. When it returns, the child has ended too.
 func (d *clockDeadline) end(err error) {
-	d.mu.Lock()
-	if d.err != nil {
+	d.once.Do(func() {
+		d.mu.Lock()
+		d.err = err
+		child := d.child
+		d.child = nil
+		close(d.done)
 		d.mu.Unlock()
-		return
-	}
-	d.err = err
-	child := d.child
-	d.child = nil
-	close(d.done)
-	d.mu.Unlock()
-	if child != nil {
-		child()
-	}
+		if child != nil {
+			child()
+		}
+	})
 }

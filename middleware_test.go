@@ -226,3 +226,15 @@ func TestWhatAMiddlewareMakesOfAFailureIsTheAnswerWhenNothingIsLeftToTry(t *test
 	require.NoError(t, err)
 	assert.Equal(t, 3, runs, "the outcome was a failure all the same")
 }
+
+func TestAProbeThatAMiddlewareKeepsAwayIsGivenBackAfterAnAttemptThatFailed(t *testing.T) { // O10
+	b, mock := newBreaker(t, steady.BreakerConfig{WindowSize: 1, HalfOpenProbes: 1})
+	retry := newRetry(t, steady.RetryConfig{NoDelay: true, MaxAttempts: 2, Hooks: &steady.Hooks{
+		OnRetry: func(context.Context, steady.RetryDelay) { mock.Add(10 * time.Second) },
+	}})
+	_, err := pipelineOn(t, mock, retry, b, once()).Do(t.Context(), returns(0, errBoom))
+	require.ErrorIs(t, err, errBoom)
+	assert.Equal(t, steady.StateHalfOpen, b.State(), "the first attempt opened it; the second says nothing")
+	allow(t, b).Done(steady.Success)
+	assert.Equal(t, steady.StateClosed, b.State())
+}
