@@ -71,6 +71,16 @@ func newCheckout(url string, catalog *steady.Dependency) (*checkout, error) {
 	}, nil
 }
 
+// fill asks for every price once, as a shop does before it opens: the cache has an answer for every customer.
+func (c *checkout) fill(ctx context.Context) error {
+	for product := range products {
+		if _, err := c.fetch(ctx, product); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // price returns the price of a product: a fresh one, or else the last one known.
 //
 // The fallback is asked for every error but the customer's own cancellation. This shop takes the cached

@@ -115,6 +115,9 @@ func run(ctx context.Context, s scenario, out io.Writer) (results []result, err 
 			return nil, err
 		}
 		sides = append(sides, one)
+		if err := one.checkout.fill(ctx); err != nil {
+			return nil, err
+		}
 	}
 
 	screen.introduce(sides, s.rate)
