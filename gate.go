@@ -42,7 +42,7 @@ func (g *gate) reject(ctx context.Context) *RejectedError {
 	}
 	gen := g.b.gen.Load()
 	if gen.rejected == nil || ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the way through the pipeline returns it
 	}
 	if gen.state != StateForcedOpen && (gen.state != StateOpen || g.b.time.now() >= gen.until) {
 		return nil
