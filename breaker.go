@@ -404,9 +404,9 @@ func (g *generation) at(now instant) (State, instant) {
 func (g *generation) openTime(now instant) time.Duration {
 	switch g.state {
 	case StateOpen:
-		return min(now, g.until).since(g.since)
+		return max(min(now, g.until).since(g.since), 0) // now may have been read before the breaker opened
 	case StateForcedOpen:
-		return now.since(g.since)
+		return max(now.since(g.since), 0)
 	default:
 		return 0
 	}

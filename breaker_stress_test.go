@@ -415,3 +415,26 @@ func TestBreakerStressNeverMoreProbesInsideThanConfigured(t *testing.T) { // B5
 	assert.Greater(t, c.reasons[steady.ReasonProbeFailed], 100)
 	assert.Zero(t, c.reasons[steady.ReasonProbesSucceeded])
 }
+
+// overtaken is a clock whose reading is overtaken by something else before it is used.
+type overtaken struct {
+	clock.Clock
+	now       time.Time
+	meanwhile func()
+}
+
+func (c *overtaken) Now() time.Time {
+	now := c.now
+	if f := c.meanwhile; f != nil {
+		c.meanwhile = nil
+		f()
+	}
+	return now
+}
+
+func TestTimeOpenIsNeverNegative(t *testing.T) { // B14
+	c := &overtaken{now: time.Unix(1000, 0)}
+	b := steady.Must(steady.NewBreaker(steady.BreakerConfig{NoSlowCalls: true, Clock: c}))
+	c.meanwhile = func() { c.now = c.now.Add(time.Second); b.ForceOpen("by another goroutine") }
+	assert.GreaterOrEqual(t, b.Stats().TimeOpen, time.Duration(0))
+}

@@ -209,8 +209,8 @@ func (b *Bulkhead) release() {
 func (b *Bulkhead) grant() {
 	for b.first != nil && b.free.Load() >= slot {
 		w := b.first
+		b.free.Add(-slot) // first: without the last waiter's bit it could be taken
 		b.dequeue(w)
-		b.free.Add(-slot)
 		close(w.granted)
 	}
 }

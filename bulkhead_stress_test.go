@@ -262,3 +262,36 @@ func TestBulkheadStressOfTwoAtOnceOneTakesTheSlot(t *testing.T) { // H1
 	assert.Equal(t, 1, inside)
 	assertIdle(t, b)
 }
+
+func TestBulkheadStressTheLastWaitersSlotIsTaken(t *testing.T) { // H1
+	b := newBulkhead(t, steady.BulkheadConfig{MaxConcurrent: 1, MaxWait: time.Hour, MaxQueue: 1})
+	inside := crowd{t: t}
+	inside.ceiling.Store(1)
+	visit := func() {
+		slot, err := b.Acquire(t.Context())
+		if err != nil {
+			return // the queue is full
+		}
+		inside.enter()
+		for range 10 {
+			runtime.Gosched()
+		}
+		inside.leave()
+		slot.Release()
+	}
+	var held steady.Slot
+	var waiter sync.WaitGroup
+	queue := func() {
+		waiter.Wait()
+		held = acquire(t, b)
+		waiter.Go(visit)
+		for b.Stats().Waiting == 0 {
+			runtime.Gosched()
+		}
+	}
+	queue()
+	together(20_000, queue, func() { held.Release() }, visit)
+	held.Release()
+	waiter.Wait()
+	assertIdle(t, b)
+}
