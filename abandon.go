@@ -37,18 +37,17 @@ type fork struct {
 }
 
 func (s *abandonStage) handle(ctx context.Context, c *call) error {
-	deadline := s.time.wallNow().Add(s.t.cfg.Limit)
-	inner, cancel := s.time.withDeadline(ctx, deadline)
-	defer cancel()
+	d := s.deadline(ctx, c)
+	defer d.cancel()
 	f := &fork{stage: s, parent: c, done: make(chan struct{})}
 	child := c.owner.fork(f)
-	go f.run(inner, child)
+	go f.run(d, child)
 
 	select {
 	case <-f.done:
-	case <-inner.Done():
+	case <-d.Done():
 		if f.abandon() {
-			cancel()
+			d.cancel()
 			return s.abandon(ctx, c, f, child)
 		}
 		<-f.done
@@ -61,7 +60,7 @@ func (s *abandonStage) handle(ctx context.Context, c *call) error {
 	case f.exited:
 		runtime.Goexit()
 	}
-	if f.err != nil && s.caused(ctx, deadline, f.err) {
+	if f.err != nil && s.caused(ctx, d.at, f.err) {
 		return s.expire(ctx, f.err, false)
 	}
 	return f.err
@@ -77,8 +76,9 @@ func (s *abandonStage) abandon(ctx context.Context, c *call, f *fork, child *cal
 	} else {
 		c.fate, c.fresh = ran, false
 		c.outcome, c.verdict = f.outcome, f.outcome
-		for i, b := range c.plan.breakers[:s.inside] {
-			b.b.giveUp(&child.tickets[i], now, f.outcome)
+		for i := range child.tickets[:s.inside] {
+			t := &child.tickets[i]
+			t.b.giveUp(t, now, f.outcome)
 		}
 		c.stop(now)
 		c.settle()

@@ -285,6 +285,7 @@ func TestAbandonedCallCountsOnceInTheBreakerInside(t *testing.T) { // T3
 					assert.Equal(t, 1, b.Stats().Overdue)
 					later(time.Minute)
 					assert.Equal(t, slow.counted, counted(b))
+					assert.Equal(t, steady.BreakerTotals{Transient: 1, Slow: 1}, b.Stats().Totals)
 					assert.Zero(t, b.Stats().InFlight)
 					assert.Zero(t, b.Stats().Overdue)
 					assert.Zero(t, b.Stats().LatencyP99, "the latencies are of calls that did not fail")

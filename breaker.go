@@ -80,31 +80,39 @@ type BreakerConfig struct {
 // Most callers put a Breaker into a [Pipeline]; [Breaker.Allow] is for those that cannot. A Breaker may be
 // shared by any number of goroutines and pipelines.
 type Breaker struct {
-	// What an admission reads, a few cache lines away from what every call writes.
-	gen     atomic.Pointer[generation] // written under mu
-	nextDue atomic.Int64               // no call becomes overdue before this instant; written under mu
-	time    timekeeper
-	hooks   *Hooks
-	cfg     BreakerConfig
-
+	// What every call reads, apart from the one cache line that it writes.
+	gen      atomic.Pointer[generation] // written under mu
+	nextDue  atomic.Int64               // no call becomes overdue before this instant; raised under mu
+	entrants entrants
+	time     timekeeper
+	hooks    *Hooks
 	rejected atomic.Uint64
+	cfg      BreakerConfig
+	newborn  generation // the first
 
-	mu           sync.Mutex
+	mu           sync.Mutex // begins a cache line, which holds what is written of the window too
 	window       window
-	latencies    latencies
-	running      dueQueue // the calls in the function, any generation, not overdue
+	tallies      *tallies // made at the first outcome: a breaker that is never called stays small
+	running      dueQueue // the collected calls in the function, any generation, not overdue
 	probes       dueQueue // the probes of this generation that can time out
-	inFlight     int
+	inFlight     int      // those and the overdue ones
 	overdue      int
 	probesOut    int // permits of this generation neither given back nor passed
 	probesPassed int
 	openings     int     // in a row, without a close
 	tripped      *change // decided but not committed, while Rand is asked for the period
-	asking       bool    // it is being asked
 	transitions  uint64
 	timeOpen     time.Duration // in periods that have ended
 	changes      []change      // not delivered yet
-	delivering   bool
+	asking       bool          // Rand is being asked
+	delivering   bool          // of changes, somebody is at it
+}
+
+// tallies are what a breaker counts and decides nothing by.
+type tallies struct {
+	outcomes  [Ignored + 1]uint64
+	slow      uint64
+	latencies latencies
 }
 
 // generation is a stay in one state. A permit remembers the one it was given in, by its address, and
@@ -175,9 +183,18 @@ type BreakerStats struct {
 	Deciding               bool          // Calls >= MinCalls: the rates can open it
 	InFlight, Overdue      int           // in the function now, of any generation; of those, past SlowThreshold
 	Rejected, Transitions  uint64        // since construction; Rejected includes what Shadow would have
+	Totals                 BreakerTotals // since construction
 	TimeOpen               time.Duration // open or forced open, in total, growing meanwhile
 	LatencyP50, LatencyP99 time.Duration // of the calls of about the last ten minutes (8 to 12) that did not fail, slow ones included; at most 5 % off from 1 µs to 18 min
 	Headroom               float64       // SlowThreshold ÷ LatencyP99; 0 when unknown. Below 1.5 the threshold no longer fits
+}
+
+// BreakerTotals are the calls that have been in the function, by the outcome that they ended with, and beside
+// that those that have been slow, counted as soon as they are. They count whether or not the breaker, which may
+// have changed its state meanwhile, decides by them.
+type BreakerTotals struct {
+	Success, Transient, Unsent, Permanent, Throttled, Ignored uint64
+	Slow                                                      uint64
 }
 
 // NewBreaker returns a closed breaker, or an error that names every field that is out of range.
@@ -193,7 +210,8 @@ func newBreaker(cfg BreakerConfig, label string) (*Breaker, error) {
 	now := b.time.now()
 	b.window = newWindow(cfg.WindowSize, cfg.WindowAge, now)
 	b.nextDue.Store(int64(never))
-	b.gen.Store(&generation{state: StateClosed, since: now})
+	b.newborn = generation{state: StateClosed, since: now}
+	b.gen.Store(&b.newborn)
 	return b, nil
 }
 
@@ -427,6 +445,7 @@ func (b *Breaker) change(at instant, why Reason, detail string) change {
 
 // snapshot reads what the breaker sees. b.mu must be held.
 func (b *Breaker) snapshot(now instant) snapshot {
+	b.collect()
 	g := b.gen.Load()
 	if g.rejected == nil { // calls pass; an open breaker keeps the numbers that opened it
 		b.window.expire(now)
@@ -448,11 +467,26 @@ func (b *Breaker) snapshot(now instant) snapshot {
 		s.FailureRate = float64(s.Failures) / float64(s.Calls)
 		s.SlowRate = float64(s.Slow) / float64(s.Calls)
 	}
-	s.LatencyP50, s.LatencyP99 = b.latencies.quantiles(now)
+	if b.tallies != nil {
+		s.Totals = b.tallies.public()
+		s.LatencyP50, s.LatencyP99 = b.tallies.latencies.quantiles(now)
+	}
 	if s.LatencyP99 > 0 {
 		s.Headroom = float64(b.cfg.SlowThreshold) / float64(s.LatencyP99)
 	}
 	return snapshot{stats: s, since: g.since, until: g.until}
+}
+
+func (t *tallies) public() BreakerTotals {
+	return BreakerTotals{
+		Success:   t.outcomes[Success],
+		Transient: t.outcomes[Transient],
+		Unsent:    t.outcomes[Unsent],
+		Permanent: t.outcomes[Permanent],
+		Throttled: t.outcomes[Throttled],
+		Ignored:   t.outcomes[Ignored],
+		Slow:      t.slow,
+	}
 }
 
 // public returns the snapshot with its moments as times of day.

@@ -265,6 +265,7 @@ func (x *duel) stats() {
 		Rejected:    int(s.Rejected),
 		Transitions: int(s.Transitions),
 		TimeOpen:    s.TimeOpen,
+		Totals:      s.Totals,
 	}
 	if !s.OpenUntil.IsZero() {
 		got.OpenUntil = s.OpenUntil.Sub(ticksStart)

@@ -103,7 +103,7 @@ func TestACallInFlightWhenTheBreakerOpensChangesNothingWhenItReturns(t *testing.
 		late.Done(o)
 
 		after := b.Stats()
-		after.InFlight = before.InFlight
+		after.InFlight, after.Totals = before.InFlight, before.Totals
 		assert.Equal(t, before, after)
 	}
 }
@@ -284,6 +284,7 @@ func TestAnOutcomeOfAnotherGenerationIsDroppedInEveryState(t *testing.T) { // B1
 				after := b.Stats()
 				assert.Equal(t, 20, before.InFlight-after.InFlight)
 				after.InFlight = before.InFlight
+				after.Totals = before.Totals // which count every call
 				assert.Equal(t, before, after)
 			})
 		}
@@ -1132,4 +1133,46 @@ func TestAgeingThatRaisesARateToItsLimitOpensNothing(t *testing.T) { // W2
 	assert.Equal(t, 1.0, stats.FailureRate)
 	assert.Equal(t, steady.StateClosed, b.State())
 	allow(t, b)
+}
+
+func TestTotalsCountEveryCallThatHasBeenInTheFunction(t *testing.T) {
+	b, mock := newBreaker(t, steady.BreakerConfig{WindowSize: 1000, MinCalls: 1000})
+	for n, o := range []steady.Outcome{
+		steady.Success, steady.Transient, steady.Unsent, steady.Permanent, steady.Throttled, steady.Ignored,
+	} {
+		for range n + 1 {
+			allow(t, b).Done(o)
+		}
+	}
+	want := steady.BreakerTotals{Success: 1, Transient: 2, Unsent: 3, Permanent: 4, Throttled: 5, Ignored: 6}
+	assert.Equal(t, want, b.Stats().Totals)
+
+	hanging := allow(t, b)
+	mock.Add(500 * time.Millisecond)
+	want.Slow++
+	assert.Equal(t, want, b.Stats().Totals, "slow already, and not at its end")
+	b.ForceOpen("test")
+	hanging.Done(steady.Success)
+	hanging.Done(steady.Transient)
+	want.Success++
+	assert.Equal(t, want, b.Stats().Totals, "once, whatever the breaker has become meanwhile")
+
+	_, err := b.Allow()
+	require.Error(t, err)
+	assert.Equal(t, want, b.Stats().Totals, "a rejected call was not in the function")
+}
+
+func TestTotalsCountACallWithSeveralAttemptsOnce(t *testing.T) {
+	b, mock := newBreaker(t, steady.BreakerConfig{})
+	p := pipeline(t, b, newRetry(t, steady.RetryConfig{NoDelay: true}))
+	n := 0
+	_, err := p.Do(t.Context(), func(context.Context) (int, error) {
+		mock.Add(time.Second)
+		if n++; n < 3 {
+			return 0, errBoom
+		}
+		return 1, nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, steady.BreakerTotals{Success: 1, Slow: 1}, b.Stats().Totals)
 }

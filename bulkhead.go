@@ -21,7 +21,7 @@ type BulkheadConfig struct {
 	MaxWait time.Duration
 	// MaxQueue is how many calls may wait. Only with MaxWait; 0 then means MaxConcurrent.
 	MaxQueue int
-	// Hooks are told of rejections.
+	// Hooks are told of rejections and waits.
 	Hooks *Hooks
 	// Clock is what MaxWait is measured on; nil means the pipeline's, and for Acquire the system clock.
 	Clock Clock
@@ -227,6 +227,10 @@ func (b *Bulkhead) wait(ctx context.Context, time timekeeper) error {
 	if w == nil {
 		return nil
 	}
+	var began instant
+	if b.hooks.OnWait != nil {
+		began = time.now()
+	}
 	timer := time.timer(b.cfg.MaxWait)
 	defer timer.Stop()
 	select {
@@ -239,10 +243,25 @@ func (b *Bulkhead) wait(ctx context.Context, time timekeeper) error {
 	if granted && err != nil { // a done context beats a slot
 		b.release()
 	}
+	if b.hooks.OnWait != nil {
+		b.waited(ctx, Wait{Policy: b.cfg.Name, Duration: time.now().since(began), Admitted: granted && err == nil})
+	}
 	if granted || err != nil {
 		return err
 	}
 	return b.rejected(ctx)
+}
+
+// waited tells the hook. When that panics, the slot goes back.
+func (b *Bulkhead) waited(ctx context.Context, w Wait) {
+	told := false
+	defer func() {
+		if !told && w.Admitted {
+			b.release()
+		}
+	}()
+	b.hooks.OnWait(ctx, w)
+	told = true
 }
 
 // enqueue joins the queue, or reports false when there is no room in it. It returns no waiter when a slot

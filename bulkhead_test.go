@@ -474,3 +474,56 @@ func TestBulkheadServesPipelinesOfSeveralTypes(t *testing.T) {
 	})
 	assert.ErrorIs(t, err, steady.ErrBulkheadFull)
 }
+
+func TestOnWaitTellsHowLongACallWaitedAndWhetherItGotIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []steady.Wait
+		b := newBulkhead(t, steady.BulkheadConfig{
+			Name: "pool", MaxConcurrent: 1, MaxWait: time.Second, MaxQueue: 1,
+			Hooks: &steady.Hooks{OnWait: func(_ context.Context, w steady.Wait) { told = append(told, w) }},
+		})
+		held := acquire(t, b)
+		assert.Empty(t, told, "it did not wait")
+
+		admitted := acquireLater(t.Context(), b)
+		_, err := b.Acquire(t.Context())
+		require.ErrorIs(t, err, steady.ErrBulkheadFull)
+		assert.Empty(t, told, "there was no room for it to wait")
+		time.Sleep(300 * time.Millisecond)
+		held.Release()
+		synctest.Wait()
+		require.NoError(t, admitted.err)
+		assert.Equal(t, []steady.Wait{{Policy: "pool", Duration: 300 * time.Millisecond, Admitted: true}}, told)
+
+		told = nil
+		_, err = b.Acquire(t.Context())
+		require.ErrorIs(t, err, steady.ErrBulkheadFull)
+		assert.Equal(t, []steady.Wait{{Policy: "pool", Duration: time.Second}}, told)
+
+		told = nil
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err = b.Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, []steady.Wait{{Policy: "pool", Duration: 200 * time.Millisecond}}, told)
+	})
+}
+
+func TestAnOnWaitThatPanicsGivesTheSlotBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBulkhead(t, steady.BulkheadConfig{
+			MaxConcurrent: 1, MaxWait: time.Minute,
+			Hooks: &steady.Hooks{OnWait: func(context.Context, steady.Wait) { explodeNow() }},
+		})
+		held := acquire(t, b)
+		go func() {
+			time.Sleep(time.Second)
+			held.Release()
+		}()
+		unwound(t, "panic", func() { _, _ = b.Acquire(t.Context()) })
+		assert.Zero(t, b.Stats().InFlight)
+		assert.Zero(t, b.Stats().Waiting)
+		_, err := b.Acquire(t.Context())
+		require.NoError(t, err)
+	})
+}

@@ -82,10 +82,10 @@ func (c *call) gone() bool { return c.ctx.Err() == context.Canceled }
 // look lets the breakers bring in, and their hooks hear of, what has happened by now: before the function's
 // time begins.
 func (c *call) look(now instant) {
-	for i, s := range c.plan.breakers {
-		if t := &c.tickets[i]; t.gen != nil && s.b.due(t, now) {
+	for i := range c.tickets {
+		if t := &c.tickets[i]; t.gen != nil && t.b.due(t, now) {
 			c.fresh = false
-			s.b.look(now)
+			t.b.look(now)
 		}
 	}
 }
@@ -104,8 +104,8 @@ func (c *call) start(now instant) bool {
 
 // startTickets starts the stopwatches, without running a hook. It reports whether one has to.
 func (c *call) startTickets(now instant) (changed bool) {
-	for i, s := range c.plan.breakers {
-		if t := &c.tickets[i]; t.gen != nil && s.b.start(t, now) {
+	for i := range c.tickets {
+		if t := &c.tickets[i]; t.gen != nil && t.b.start(t, now) {
 			changed = true
 		}
 	}
@@ -125,26 +125,26 @@ func (c *call) stop(now instant) {
 
 // stopTickets stops the stopwatches, without running a hook. It reports whether one has to.
 func (c *call) stopTickets(now instant) (changed bool) {
-	for i, s := range c.plan.breakers {
+	for i := range c.tickets {
 		t := &c.tickets[i]
 		switch {
 		case t.gen == nil:
-		case s.once:
-			changed = s.b.finish(t, now, c.outcome, c.hold) || changed
+		case t.once:
+			changed = t.b.finish(t, now, c.outcome, c.hold) || changed
 		default:
-			changed = s.b.stop(t, now) || changed
+			changed = t.b.stop(t, now) || changed
 		}
 	}
 	return changed
 }
 
 // settle lets the breakers' hooks run.
-func (c *call) settle() { settle(c.plan.breakers) }
+func (c *call) settle() { settle(c.tickets) }
 
-func settle(breakers []*breakerStage) {
-	if len(breakers) == 0 {
+func settle(tickets []ticket) {
+	if len(tickets) == 0 {
 		return
 	}
-	defer settle(breakers[1:]) // even if a hook panics
-	breakers[0].b.settle()
+	defer settle(tickets[1:]) // even if a hook panics
+	tickets[0].b.settle()
 }

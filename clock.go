@@ -107,7 +107,11 @@ func (k timekeeper) withDeadline(parent context.Context, at time.Time) (context.
 		return context.WithDeadline(parent, at)
 	}
 	d := &clockDeadline{Context: parent, at: at, done: make(chan struct{})}
-	timer := k.clock.AfterFunc(at.Sub(k.clock.Now()), func() { d.end(context.DeadlineExceeded) })
+	left := at.Sub(k.clock.Now())
+	timer := k.clock.AfterFunc(left, func() { d.end(context.DeadlineExceeded) })
+	if left <= 0 {
+		d.end(context.DeadlineExceeded)
+	}
 	unlink := context.AfterFunc(parent, func() { d.end(parent.Err()) })
 	ctx, cancel := context.WithCancel(d)
 	return clockContext{Context: ctx, deadline: d}, func() {

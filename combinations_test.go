@@ -97,6 +97,26 @@ func TestASlowHookIsNotTheDependencysTime(t *testing.T) { // B8
 	assert.Equal(t, steady.StateClosed, b.State())
 }
 
+func TestAHookThatHearsOfWhatFellDueInAQueueIsNotTheDependencysTime(t *testing.T) { // B8
+	var mock *clock.Mock
+	hooks := &steady.Hooks{OnTransition: func(steady.Transition) { mock.Add(time.Minute) }}
+	b, mock := newBreaker(t, steady.BreakerConfig{WindowSize: 1, Hooks: hooks})
+	allow(t, b) // and it hangs
+	queue := steady.Middleware(func(ctx context.Context, next func(context.Context) error) error {
+		mock.Add(500 * time.Millisecond)
+		return next(ctx)
+	})
+	var took []time.Duration
+	p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{
+		Policies: []steady.Policy{b, queue},
+		Hooks:    &steady.Hooks{OnAttempt: func(_ context.Context, a steady.Attempt) { took = append(took, a.Duration) }},
+	}))
+	_, err := p.Do(t.Context(), returns(1, nil))
+	require.NoError(t, err)
+	assert.Equal(t, []time.Duration{0}, took)
+	assert.EqualValues(t, 1, b.Stats().Transitions)
+}
+
 func TestLatencyIsOfTheFunctionAlone(t *testing.T) { // B8, B14
 	b, mock := newBreaker(t, steady.BreakerConfig{})
 	p := pipeline(t, b, steady.Middleware(func(ctx context.Context, next func(context.Context) error) error {

@@ -25,6 +25,9 @@ func (p *Pipeline[T]) newRecord() *record[T] {
 	r.owner = r
 	r.plan = &p.plan
 	r.tickets = make([]ticket, len(p.breakers))
+	for i, s := range p.breakers {
+		r.tickets[i] = newTicket(s.b, s.once)
+	}
 	return r
 }
 
@@ -100,14 +103,18 @@ const (
 )
 
 func (r *record[T]) dispatch(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	looked := r.fresh // with a fresh reading the breakers have looked when they admitted the call
+	now := r.now()
+	if err := errAt(ctx, now); err != nil {
 		r.end(cut)
 		return err
 	}
 	if r.forked != nil {
 		r.forked.report(&r.call) // of one that a Middleware has recovered
 	}
-	r.look(r.now())
+	if !looked {
+		r.look(now)
+	}
 	a := attempt{ctx: ctx, began: r.now()}
 	r.fresh = false
 	defer func() {
@@ -170,8 +177,10 @@ func (r *record[T]) unwind(a *attempt) {
 func (r *record[T]) conclude(a *attempt, err error) {
 	r.tell(a)
 	a.phase = reported
-	a.outcome = r.outcome
-	r.report(a, err)
+	if r.plan.hooks.OnAttempt != nil {
+		a.outcome = r.outcome
+		r.report(a, err)
+	}
 }
 
 // tell lets the breakers know.
@@ -183,7 +192,7 @@ func (r *record[T]) tell(a *attempt) {
 	}
 }
 
-// report lets the hook know.
+// report lets the hook, if there is one, know.
 func (c *call) report(a *attempt, err error) {
 	if hook := c.plan.hooks.OnAttempt; hook != nil {
 		hook(a.ctx, Attempt{

@@ -75,8 +75,9 @@ func (r *record[T]) letGo(err error) {
 // failLate tells the breakers that the result failed.
 func (c *call) failLate(now instant) {
 	changed := false
-	for i, s := range c.plan.breakers {
-		changed = s.b.failLate(&c.tickets[i], now) || changed
+	for i := range c.tickets {
+		t := &c.tickets[i]
+		changed = t.b.failLate(t, now) || changed
 	}
 	if changed {
 		c.settle()
@@ -95,15 +96,15 @@ func (p *Pipeline[T]) retire(r *record[T]) {
 // keepsake is what a held result needs: a bulkhead's slot, or a context.
 type keepsake struct {
 	bulkhead *Bulkhead
-	cancel   context.CancelFunc
+	deadline *deadline
 }
 
 func (k keepsake) release() {
 	if k.bulkhead != nil {
 		k.bulkhead.release()
 	}
-	if k.cancel != nil {
-		k.cancel()
+	if k.deadline != nil {
+		k.deadline.cancel()
 	}
 }
 

@@ -17,6 +17,7 @@ type Hooks struct {
 	OnReject     func(context.Context, Rejection)  // by a Breaker or Bulkhead, before the rejection is returned
 	OnRetry      func(context.Context, RetryDelay) // by a Retry that has decided to try again, before it waits
 	OnTimeout    func(context.Context, Expiry)     // by a Timeout whose limit ended the call
+	OnWait       func(context.Context, Wait)       // by a Bulkhead, after a call has waited for a slot
 	OnAttempt    func(context.Context, Attempt)    // by a Pipeline, after each run of the function
 	OnDone       func(context.Context, Completion) // by a Pipeline, after each call; after Hold, at the release
 }
@@ -104,6 +105,13 @@ type Expiry struct {
 	Abandoned bool // the function goes on without its caller
 }
 
+// Wait is a call's stay in the queue of a Bulkhead.
+type Wait struct {
+	Policy   string
+	Duration time.Duration
+	Admitted bool // it got a slot; otherwise its context ended, or MaxWait
+}
+
 // Attempt is one run of the function.
 type Attempt struct {
 	Pipeline string
@@ -175,6 +183,7 @@ func JoinHooks(hooks ...*Hooks) *Hooks {
 		joined.OnReject = join2(joined.OnReject, h.OnReject)
 		joined.OnRetry = join2(joined.OnRetry, h.OnRetry)
 		joined.OnTimeout = join2(joined.OnTimeout, h.OnTimeout)
+		joined.OnWait = join2(joined.OnWait, h.OnWait)
 		joined.OnAttempt = join2(joined.OnAttempt, h.OnAttempt)
 		joined.OnDone = join2(joined.OnDone, h.OnDone)
 	}

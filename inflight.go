@@ -1,5 +1,10 @@
 package steady
 
+import (
+	"math"
+	"sync/atomic"
+)
+
 // due is a moment at which something becomes true of a ticket unless it ends before: an element of a
 // dueQueue.
 type due struct {
@@ -53,9 +58,111 @@ func (q *dueQueue) remove(d *due) {
 	d.prev, d.next, d.queued = nil, nil, false
 }
 
-// catchUp brings in what has become true of the calls in flight by now, in the order in which it did, each
-// at its own moment, as if a timer had fired then. b.mu must be held.
+// entrant is what a ticket is on the list of those that have entered the function.
+type entrant struct {
+	_       [0]atomic.Int64 // 32-bit processors want entered to be aligned like one
+	entered instant         // when it did, outside when it is not in there
+	listed  atomic.Bool
+	next    *ticket
+}
+
+// outside is no moment at all.
+const outside = instant(math.MinInt64)
+
+// entrants is the list of the calls that have entered the function and not been collected yet. A call adds
+// itself without the breaker's lock, and stays listed when it leaves: when it, or the call after it that has
+// its memory, enters again before the list is collected, it has only to say when.
+type entrants struct {
+	top   atomic.Pointer[ticket]
+	count atomic.Int32
+}
+
+// maxEntrants is how long the list may get: it keeps the memory of calls that have ended from being freed.
+const maxEntrants = 32
+
+// add notes that the call is in the function since now. It reports false if it is not on the list, which is full.
+func (e *entrants) add(t *ticket, now instant) bool {
+	atomic.StoreInt64((*int64)(&t.entered), int64(now))
+	if t.listed.Load() {
+		return true
+	}
+	if e.count.Add(1) > maxEntrants {
+		return false
+	}
+	t.listed.Store(true)
+	for {
+		t.next = e.top.Load()
+		if e.top.CompareAndSwap(t.next, t) {
+			return true
+		}
+	}
+}
+
+// collect makes those on the list that are in the function part of what runs. A call that enters meanwhile
+// either is seen to, or finds itself off the list and adds itself. b.mu must be held.
+func (b *Breaker) collect() {
+	if b.entrants.top.Load() == nil {
+		return
+	}
+	b.entrants.count.Store(0)
+	t := b.entrants.top.Swap(nil)
+	for t != nil {
+		next := t.next
+		t.next = nil
+		t.listed.Store(false)
+		if atomic.LoadInt64((*int64)(&t.entered)) != int64(outside) && !t.slowAt.queued && !t.overdue {
+			b.run(t)
+		}
+		t = next
+	}
+}
+
+// run counts a call that is in the function, and expects it to become overdue. b.mu must be held.
+func (b *Breaker) run(t *ticket) {
+	b.inFlight++
+	b.running.add(&t.slowAt, t, b.overdueAt(t.entered))
+}
+
+// overdueAt returns when a call becomes overdue that entered the function at the given moment.
+func (b *Breaker) overdueAt(entered instant) instant {
+	if b.cfg.NoSlowCalls {
+		return never
+	}
+	return entered.add(b.cfg.SlowThreshold)
+}
+
+// expect sees to it that the breaker does not miss that moment.
+func (b *Breaker) expect(at instant) {
+	for {
+		next := b.nextDue.Load()
+		if int64(at) >= next || b.nextDue.CompareAndSwap(next, int64(at)) {
+			return
+		}
+	}
+}
+
+// catchUp brings in what has become true of the calls in flight by now. b.mu must be held.
 func (b *Breaker) catchUp(now instant) {
+	if now >= instant(b.nextDue.Load()) || b.probes.first != nil {
+		b.bringIn(now)
+	}
+}
+
+func (b *Breaker) bringIn(now instant) {
+	for {
+		b.nextDue.Store(math.MinInt64) // whoever comes meanwhile waits for the lock
+		b.collect()
+		next := b.pass(now)
+		b.nextDue.Store(int64(next))
+		if b.entrants.top.Load() == nil { // else somebody came who had not seen that
+			return
+		}
+	}
+}
+
+// pass brings in what is due by now in the order in which it became true, each at its own moment, as if a
+// timer had fired then. It returns when the next call will be overdue.
+func (b *Breaker) pass(now instant) instant {
 	for {
 		slow, fail := b.running.first, b.probes.first
 		switch {
@@ -64,27 +171,26 @@ func (b *Breaker) catchUp(now instant) {
 			b.running.remove(slow)
 			t.overdue = true
 			b.overdue++
+			if !t.slow {
+				t.slow = true
+				b.tally(at).slow++
+			}
 			if b.live(t) {
 				b.recordSlow(t, at)
 			}
 		case fail != nil && fail.at <= now:
 			t, at := fail.ticket, fail.at
 			b.probes.remove(fail)
-			if t.running {
+			if t.entered != outside {
 				b.trip(at, ReasonProbeTimeout)
 			} else {
 				t.reported = true
 				b.probesOut--
 			}
+		case slow != nil:
+			return slow.at
 		default:
-			if instant(b.nextDue.Load()) <= now {
-				next := never
-				if slow != nil {
-					next = slow.at
-				}
-				b.nextDue.Store(int64(next))
-			}
-			return
+			return never
 		}
 	}
 }

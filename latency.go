@@ -14,15 +14,12 @@ import (
 // (the harmonic mean of its bounds) is at most 4.95 % off anything in it. Durations from 1.024 µs to
 // 18 min are told apart; shorter and longer ones count as those.
 type latencies struct {
-	slices *[latencySlices]latencySlice // made at the first record
-	filled int                          // the slice that is being filled
-	until  instant                      // when the next one is to be
+	slices [latencySlices]latencySlice
+	filled int     // the slice that is being filled
+	until  instant // when the next one is to be
 }
 
-type latencySlice struct {
-	total  uint64
-	counts [latencyBuckets]uint32
-}
+type latencySlice [latencyBuckets]uint32
 
 const (
 	latencySlices    = 3
@@ -42,29 +39,24 @@ var octaveBounds = func() (bounds [octaveBuckets - 1]uint32) {
 	return bounds
 }()
 
+func newLatencies(now instant) latencies { return latencies{until: now.add(latencySliceTime)} }
+
 // record adds a duration that ended at now.
 func (l *latencies) record(now instant, d time.Duration) {
-	if l.slices == nil {
-		l.slices = new([latencySlices]latencySlice)
-		l.until = now.add(latencySliceTime)
-	}
 	l.turn(now)
-	s := &l.slices[l.filled]
-	if count := &s.counts[latencyBucket(d)]; *count < math.MaxUint32 {
+	if count := &l.slices[l.filled][latencyBucket(d)]; *count < math.MaxUint32 {
 		*count++
-		s.total++
 	}
 }
 
 // quantiles returns the median and the 99th percentile, 0 when nothing was recorded in the last minutes.
 func (l *latencies) quantiles(now instant) (p50, p99 time.Duration) {
-	if l.slices == nil {
-		return 0, 0
-	}
 	l.turn(now)
 	var total uint64
 	for i := range l.slices {
-		total += l.slices[i].total
+		for _, count := range l.slices[i] {
+			total += uint64(count)
+		}
 	}
 	if total == 0 {
 		return 0, 0
@@ -74,7 +66,7 @@ func (l *latencies) quantiles(now instant) (p50, p99 time.Duration) {
 	var seen uint64
 	for i := range latencyBuckets {
 		for s := range l.slices {
-			seen += uint64(l.slices[s].counts[i])
+			seen += uint64(l.slices[s][i])
 		}
 		if p50 == 0 && seen >= rank50 {
 			p50 = latencyMiddle(i)

@@ -47,6 +47,8 @@ type modelCall struct {
 	order     int  // among the starts
 	succeeded bool // as a probe
 	outcome   *modelOutcome
+	slow      bool           // has been in the function for as long as that
+	ended     steady.Outcome // 0 until it has
 }
 
 // modelTransition is what is compared of a transition.
@@ -76,6 +78,7 @@ type modelStats struct {
 	Rejected          int
 	Transitions       int
 	TimeOpen          time.Duration
+	Totals            steady.BreakerTotals
 }
 
 func newModel(cfg steady.BreakerConfig) *model {
@@ -180,7 +183,15 @@ func (m *model) start(c *modelCall) {
 	c.running, c.reached, c.started, c.order = true, true, m.now, m.starts
 }
 
-func (m *model) stop(c *modelCall) { c.running = false }
+func (m *model) stop(c *modelCall) {
+	c.slow = m.slow(c)
+	c.running = false
+}
+
+// slow reports whether a call has been in the function for SlowThreshold.
+func (m *model) slow(c *modelCall) bool {
+	return c.slow || c.running && !m.cfg.NoSlowCalls && m.now-c.started >= m.cfg.SlowThreshold
+}
 
 func modelFailed(o steady.Outcome) bool {
 	return o != steady.Success && o != steady.Throttled && o != steady.Ignored
@@ -188,7 +199,8 @@ func modelFailed(o steady.Outcome) bool {
 
 // finish ends a call. It reports whether that was recorded, before which the breaker has to catch up.
 func (m *model) finish(c *modelCall, o steady.Outcome) bool {
-	c.running = false
+	m.stop(c)
+	c.ended = o
 	switch {
 	case c.gen != m.gen:
 		return false
@@ -358,6 +370,29 @@ func (m *model) stats() modelStats {
 			if !m.cfg.NoSlowCalls && m.now-c.started >= m.cfg.SlowThreshold {
 				s.Overdue++
 			}
+		}
+	}
+	for _, c := range m.calls {
+		if m.slow(c) {
+			s.Totals.Slow++
+		}
+		if !c.reached {
+			continue
+		}
+		switch c.ended {
+		case 0: // it has not
+		case steady.Success:
+			s.Totals.Success++
+		case steady.Unsent:
+			s.Totals.Unsent++
+		case steady.Permanent:
+			s.Totals.Permanent++
+		case steady.Throttled:
+			s.Totals.Throttled++
+		case steady.Ignored:
+			s.Totals.Ignored++
+		default:
+			s.Totals.Transient++
 		}
 	}
 	for i, t := range m.log {

@@ -6,13 +6,16 @@ import (
 )
 
 // ticket is a permit as its breaker keeps it: from the admission of a call, through its stays in the
-// function, to the verdict. Its memory belongs to the call. But for gen, which the call's goroutine writes
-// at the admission, the fields are guarded by the breaker's lock; started and probe are written on behalf of
-// the call only, which so may read them without it.
+// function, to the verdict. Its memory belongs to the call. The fields are guarded by the breaker's lock, but
+// for gen, started and entered, which the call's goroutine writes: others look at gen only once entered says
+// that the call is in the function, which it does not leave without the lock. started and probe are written
+// on behalf of the call only, which so may read them without it.
 type ticket struct {
-	gen *generation // the one it was given in; nil when there is no permit
+	b    *Breaker
+	once bool        // one permit is one run of the function: nothing further in repeats it
+	gen  *generation // the one it was given in; nil when there is no permit
 	ticketState
-	begun  instant
+	entrant
 	took   time.Duration // its last stay in the function, once that has ended
 	number uint64        // of its outcome in the window, when that is recorded
 	slowAt due           // in Breaker.running: when it will have been in the function for SlowThreshold
@@ -23,11 +26,16 @@ type ticket struct {
 type ticketState struct {
 	probe    bool
 	started  bool // has been in the function
-	running  bool // is in the function now
-	overdue  bool // is, and has been for SlowThreshold
+	overdue  bool // is in the function, and has been for SlowThreshold
 	reported bool // its verdict has been heard, or it was given back: it counts for nothing more
 	recorded bool // its outcome is in the window
 	passed   bool // it was a probe, and succeeded
+	slow     bool // has been counted as slow
+	counted  bool // its outcome has been
+}
+
+func newTicket(b *Breaker, once bool) ticket {
+	return ticket{b: b, once: once, entrant: entrant{entered: outside}}
 }
 
 // clear ends the permit. Its dues are in no queue any more.
@@ -39,7 +47,8 @@ func (t *ticket) clear() { t.gen, t.ticketState = nil, ticketState{} }
 // ProbeTimeout. Nothing here sees the caller's context: when the caller has cancelled, Done(Ignored) says so.
 // OnReject gets context.Background().
 func (b *Breaker) Allow() (Permit, error) {
-	p := Permit{b: b, t: new(ticket)}
+	t := newTicket(b, true)
+	p := Permit{&t}
 	now := b.time.now()
 	rejected, hooked := b.admit(context.Background(), now, p.t)
 	if rejected != nil {
@@ -64,21 +73,20 @@ func (b *Breaker) Allow() (Permit, error) {
 
 // Permit lets one call through a Breaker. The zero value is one that is done.
 type Permit struct {
-	b *Breaker
 	t *ticket
 }
 
 // Done says that the call has ended, and how. An outcome of 0 means Success, not the default classification,
 // which is Done(Classify(err)). The stopwatch has run since Allow. Only the first Done of a permit, and of its copies, counts.
 func (p Permit) Done(o Outcome) {
-	if p.b == nil {
+	if p.t == nil {
 		return
 	}
 	if o == outcomeDefault {
 		o = Success
 	}
-	if p.b.finish(p.t, p.b.time.now(), o.known(), false) {
-		p.b.settle()
+	if b := p.t.b; b.finish(p.t, b.time.now(), o.known(), false) {
+		b.settle()
 	}
 }
 
@@ -163,20 +171,28 @@ func (b *Breaker) due(t *ticket, now instant) bool {
 
 // The steps that follow run no hook. They report whether settle has to.
 
-// start notes that the call has entered the function at now.
+// start notes that the call has entered the function at now. It takes no lock, unless it is a probe, or
+// something may have become due, or the list of those that have done the same is full.
 func (b *Breaker) start(t *ticket, now instant) (changed bool) {
+	if t.probe || t.entered != outside || now >= instant(b.nextDue.Load()) {
+		return b.startLocked(t, now)
+	}
+	t.started = true
+	if !b.entrants.add(t, now) {
+		return b.startLocked(t, now)
+	}
+	b.expect(b.overdueAt(now))
+	return false
+}
+
+func (b *Breaker) startLocked(t *ticket, now instant) (changed bool) {
 	b.mu.Lock()
 	b.catchUp(now)
 	b.halt(t, now) // a run before this one may have been unwound
-	t.started, t.running, t.begun = true, true, now
-	b.inFlight++
-	if !b.cfg.NoSlowCalls {
-		at := now.add(b.cfg.SlowThreshold)
-		b.running.add(&t.slowAt, t, at)
-		if at < instant(b.nextDue.Load()) {
-			b.nextDue.Store(int64(at))
-		}
-	}
+	b.collect()
+	t.started, t.entered = true, now
+	b.run(t)
+	b.expect(t.slowAt.at)
 	if t.probe && b.live(t) {
 		b.probes.remove(&t.failAt)
 		b.probes.add(&t.failAt, t, now.add(b.cfg.ProbeTimeout))
@@ -203,6 +219,7 @@ func (b *Breaker) finish(t *ticket, now instant, o Outcome, keep bool) (changed 
 	if t.gen != nil {
 		b.catchUp(now)
 		b.halt(t, now)
+		b.count(t, now, o)
 		b.report(t, now, o)
 		if !keep {
 			t.clear()
@@ -221,6 +238,7 @@ func (b *Breaker) giveUp(t *ticket, now instant, o Outcome) (changed bool) {
 	b.catchUp(now)
 	if t.started {
 		b.probes.remove(&t.failAt)
+		b.count(t, now, o)
 		b.report(t, now, o)
 	}
 	return b.unsettled()
@@ -252,18 +270,36 @@ func (b *Breaker) settle() {
 
 // halt stops the ticket's clocks. b.mu must be held, and catchUp done.
 func (b *Breaker) halt(t *ticket, now instant) {
-	b.running.remove(&t.slowAt)
 	b.probes.remove(&t.failAt)
-	if !t.running {
+	if t.entered == outside {
 		return
 	}
-	t.running = false
-	t.took = now.since(t.begun)
-	b.inFlight--
-	if t.overdue {
+	t.took = now.since(t.entered)
+	t.entered = outside
+	switch {
+	case t.slowAt.queued:
+		b.running.remove(&t.slowAt)
+		b.inFlight--
+	case t.overdue:
 		t.overdue = false
 		b.overdue--
+		b.inFlight--
 	}
+}
+
+// count adds the outcome of a call that has been in the function to the totals, once. b.mu must be held.
+func (b *Breaker) count(t *ticket, now instant, o Outcome) {
+	if t.started && !t.counted {
+		t.counted = true
+		b.tally(now).outcomes[o]++
+	}
+}
+
+func (b *Breaker) tally(now instant) *tallies {
+	if b.tallies == nil {
+		b.tallies = &tallies{latencies: newLatencies(now)}
+	}
+	return b.tallies
 }
 
 // live reports whether the ticket still counts. b.mu must be held.
@@ -321,8 +357,8 @@ func (b *Breaker) reportProbe(t *ticket, now instant, o Outcome) {
 
 // recordLatency takes in how long the call was in the function, if it has returned.
 func (b *Breaker) recordLatency(t *ticket, now instant) {
-	if t.started && !t.running {
-		b.latencies.record(now, t.took)
+	if t.started && t.entered == outside {
+		b.tally(now).latencies.record(now, t.took)
 	}
 }
 
@@ -336,7 +372,7 @@ func (b *Breaker) failRecorded(t *ticket, now instant) {
 type breakerStage struct {
 	b     *Breaker
 	index int  // of its ticket
-	once  bool // one permit is one run of the function: nothing further in repeats it
+	once  bool // see ticket
 	next  handler
 }
 

@@ -478,7 +478,10 @@ func TestCallsThatHaveEndedLeaveNoTimer(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 100 {
 			callers.Go(func() {
-				_, err := p.Do(t.Context(), returns(1, nil))
+				_, err := p.Do(t.Context(), func(ctx context.Context) (int, error) {
+					ctx.Done() // which takes a timer
+					return 1, nil
+				})
 				assert.NoError(t, err)
 			})
 		}

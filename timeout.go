@@ -96,22 +96,26 @@ type timeoutStage struct {
 }
 
 func (s *timeoutStage) handle(ctx context.Context, c *call) error {
-	deadline := s.time.wallNow().Add(s.t.cfg.Limit)
-	inner, cancel := s.time.withDeadline(ctx, deadline)
-	defer c.leave(keepsake{cancel: cancel})
-	err := s.next.handle(inner, c)
-	if err != nil && s.caused(ctx, deadline, err) {
+	d := s.deadline(ctx, c)
+	defer c.leave(keepsake{deadline: d})
+	err := s.next.handle(d, c)
+	if err != nil && s.caused(ctx, d.at, err) {
 		return s.expire(ctx, err, false)
 	}
 	return err
+}
+
+// deadline returns the context for what is inside.
+func (s *timeoutStage) deadline(ctx context.Context, c *call) *deadline {
+	return &deadline{parent: ctx, at: c.now().add(s.t.cfg.Limit), time: s.time}
 }
 
 // caused reports whether this policy's deadline is what err is about: it has been reached, nothing further
 // out has ended the call, and err says so. The function's context need not have ended: a connection that
 // was given the deadline may return before the context's own timer fires. When it has, its cause is
 // context.DeadlineExceeded too.
-func (s *timeoutStage) caused(ctx context.Context, deadline time.Time, err error) bool {
-	if ctx.Err() != nil || s.time.wallNow().Before(deadline) {
+func (s *timeoutStage) caused(ctx context.Context, deadline instant, err error) bool {
+	if ctx.Err() != nil || s.time.now() < deadline {
 		return false
 	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||

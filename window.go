@@ -13,15 +13,16 @@ import (
 // whether it is still in the window. One outcome takes 8 bytes: the moment in the upper 62 bits, enough
 // for 73 years on either side of the base, and the two bits below.
 type window struct {
-	size int
-	age  time.Duration // outcomes older than this do not count; 0 for no age limit
-	base instant       // moments are stored relative to this one
-
-	ring           []int64 // made at the first record: a breaker that is never called stays small
+	// What every record writes.
 	first, next    uint64  // the outcomes first <= n < next are in the window
 	end            int     // where in the ring the next one goes
 	latest         instant // of the last record; the ring never goes back in time
 	failures, slow int     // of those in the window
+
+	ring []int64 // made at the first record: a breaker that is never called stays small
+	size int
+	age  time.Duration // outcomes older than this do not count; 0 for no age limit
+	base instant       // moments are stored relative to this one
 }
 
 const (

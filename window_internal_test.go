@@ -80,7 +80,7 @@ func TestWindowWorksFarFromItsBase(t *testing.T) {
 func TestLatencyQuantilesAreAtMostFivePercentOff(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, spread := range []float64{0.1, 1, 3} {
-		var l latencies
+		l := newLatencies(0)
 		var all []time.Duration
 		for range 20_000 {
 			d := time.Duration(float64(20*time.Millisecond) * math.Exp(spread*random.NormFloat64()))
@@ -104,8 +104,8 @@ func TestEveryDurationIsWithinFivePercentOfItsBucket(t *testing.T) {
 }
 
 func TestLatenciesForgetAfterAboutTenMinutes(t *testing.T) {
-	var l latencies
 	at := func(d time.Duration) instant { return instant(d) - 1<<61 }
+	l := newLatencies(at(0))
 	l.record(at(0), time.Second)
 	for minute := time.Duration(0); minute <= 8; minute++ {
 		_, p99 := l.quantiles(at(minute * time.Minute))

@@ -11,7 +11,7 @@ var faults = []fault{
 	},
 	{
 		"O1", "a context that ended on the way in is not looked at again", "dispatch.go",
-		"if err := ctx.Err(); err != nil {\n\t\tr.end(cut)", "if err := ctx.Err(); false {\n\t\tr.end(cut)",
+		"if err := errAt(ctx, now); err != nil {", "if err := errAt(ctx, now); false {",
 		"TestAContextThatEndsOnTheWayInNeverReachesTheFunction",
 	},
 	{
@@ -96,7 +96,7 @@ var faults = []fault{
 	},
 	{
 		"O6", "a success after the limit becomes a TimeoutError", "timeout.go",
-		"if err != nil && s.caused(ctx, deadline, err) {", "if !s.time.wallNow().Before(deadline) {",
+		"if err != nil && s.caused(ctx, d.at, err) {", "if s.time.now() >= d.at {",
 		"TestTimeoutReturnsASuccessThatComesLate",
 	},
 	{
@@ -247,8 +247,8 @@ var faults = []fault{
 		"TestTheRateIsTheQuotientUnrounded",
 	},
 	{
-		"W4", "slow is longer than SlowThreshold", "permit.go",
-		"at := now.add(b.cfg.SlowThreshold)", "at := now.add(b.cfg.SlowThreshold + 1)",
+		"W4", "slow is longer than SlowThreshold", "inflight.go",
+		"entered.add(b.cfg.SlowThreshold)", "entered.add(b.cfg.SlowThreshold + 1)",
 		"TestSlowMeansTheThresholdOrLonger",
 	},
 	{
@@ -280,7 +280,7 @@ var faults = []fault{
 	},
 	{
 		"B1", "InFlight forgets the calls of other generations", "permit.go",
-		"\tt.running = false\n\tt.took", "\tt.running = false\n\tif t.gen != b.gen.Load() {\n\t\treturn\n\t}\n\tt.took",
+		"\t\tb.running.remove(&t.slowAt)\n\t\tb.inFlight--\n", "\t\tb.running.remove(&t.slowAt)\n\t\tif t.gen == b.gen.Load() {\n\t\t\tb.inFlight--\n\t\t}\n",
 		"FuzzBreaker",
 	},
 	{
@@ -397,7 +397,7 @@ var faults = []fault{
 	},
 	{
 		"B7", "the end of a call comes before the overdue calls before it", "permit.go",
-		"\t\tb.catchUp(now)\n\t\tb.halt(t, now)\n\t\tb.report", "\t\tb.halt(t, now)\n\t\tb.report",
+		"\t\tb.catchUp(now)\n\t\tb.halt(t, now)\n\t\tb.count", "\t\tb.halt(t, now)\n\t\tb.count",
 		"TestTheFinishOfOneCallBringsInTheOverdueOnesBeforeIt",
 	},
 	{
@@ -411,8 +411,38 @@ var faults = []fault{
 		"TestCallsInFlightStandInTheOrderInWhichTheyBecomeSlow",
 	},
 	{
-		"B8", "the wait for a slot is the dependency's time", "dispatch.go",
-		"r.look(r.now())\n\ta := attempt{ctx: ctx, began: r.now()}", "a := attempt{ctx: ctx, began: r.at}\n\tr.look(r.now())",
+		"B7", "a call that enters the function is not expected to become overdue", "permit.go",
+		"\tb.expect(b.overdueAt(now))\n", "",
+		"TestTwentyHangingCallsOpenTheBreakerAtTheThresholdLongBeforeAnyAnswers",
+	},
+	{
+		"B7", "the breaker looks without collecting those that have entered", "inflight.go",
+		"\t\tb.collect()\n\t\tnext := b.pass(now)", "\t\tnext := b.pass(now)",
+		"TestTwentyHangingCallsOpenTheBreakerAtTheThresholdLongBeforeAnyAnswers",
+	},
+	{
+		"B7", "a call that was collected once does not list itself again", "inflight.go",
+		"\t\tt.listed.Store(false)\n", "",
+		"FuzzBreaker",
+	},
+	{
+		"B7", "a look misses those that come while it goes on", "inflight.go",
+		"b.entrants.top.Load() == nil { // else", "true { // else",
+		"TestACallThatEntersDuringALookIsNotMissed",
+	},
+	{
+		"B7", "the list of those that have entered keeps all of them for ever", "inflight.go",
+		"e.count.Add(1) > maxEntrants", "false",
+		"TestFinishedCallsAreNotKept",
+	},
+	{
+		"B8", "what fell due in the wait for a slot is heard in the function's time", "dispatch.go",
+		"if !looked {", "if !looked && false {",
+		"TestAHookThatHearsOfWhatFellDueInAQueueIsNotTheDependencysTime",
+	},
+	{
+		"B8", "the wait for a slot is the dependency's time", "bulkhead.go",
+		"\t\tc.fresh = false\n\t}\n\tdefer c.leave", "\t}\n\tdefer c.leave",
 		"TestTimeSpentWaitingInThisProcessIsNotTheDependencys",
 	},
 	{
@@ -502,13 +532,23 @@ var faults = []fault{
 	},
 	{
 		"B13", "a goroutine watches each call", "permit.go",
-		"\t\tb.running.add(&t.slowAt, t, at)\n", "\t\tb.running.add(&t.slowAt, t, at)\n\t\tgo func() { <-make(chan int) }()\n",
+		"\tb.expect(b.overdueAt(now))\n", "\tb.expect(b.overdueAt(now))\n\tgo func() { <-make(chan int) }()\n",
 		"TestABreakerMakesNoGoroutine",
 	},
 	{
 		"B13", "the clock is read under the lock", "breaker.go",
 		"func (b *Breaker) State() State {\n\tnow := b.time.now()\n\tb.mu.Lock()\n", "func (b *Breaker) State() State {\n\tb.mu.Lock()\n\tnow := b.time.now()\n",
 		"TestNeitherTheClockNorTheCallersCodeRunsUnderTheLock",
+	},
+	{
+		"B14", "a call counts in the totals each time it ends", "permit.go",
+		"if t.started && !t.counted {", "if t.started {",
+		"TestAbandonedCallCountsOnceInTheBreakerInside",
+	},
+	{
+		"B14", "a call counts as slow in the totals for each slow attempt", "inflight.go",
+		"\t\t\tif !t.slow {", "\t\t\tif true {",
+		"TestTotalsCountACallWithSeveralAttemptsOnce",
 	},
 	{
 		"B14", "calls and failures are two readings", "breaker.go",
@@ -556,6 +596,11 @@ var faults = []fault{
 		"H1", "one call more than MaxConcurrent is let in", "bulkhead.go",
 		"b.free.Store(int64(cfg.MaxConcurrent) * slot)", "b.free.Store(int64(cfg.MaxConcurrent+1) * slot)",
 		"FuzzBulkhead",
+	},
+	{
+		"H2", "an OnWait that panics keeps the slot", "bulkhead.go",
+		"if !told && w.Admitted {", "if false {",
+		"TestAnOnWaitThatPanicsGivesTheSlotBack",
 	},
 	{
 		"H2", "a slot is given back behind the waiters' backs", "bulkhead.go",
@@ -616,13 +661,28 @@ var faults = []fault{
 	// Timeout.
 	{
 		"T1", "the function does not see the deadline", "timeout.go",
-		"s.next.handle(inner, c)", "s.next.handle(context.WithoutCancel(inner), c)",
+		"s.next.handle(d, c)", "s.next.handle(context.WithoutCancel(d), c)",
 		"TestTimeoutGivesTheFunctionADeadlineAndNamesItselfInTheError",
 	},
 	{
 		"T1", "of nested timeouts the outer one is named though the inner one fired", "timeout.go",
-		"ctx.Err() != nil || s.time.wallNow().Before(deadline)", "ctx.Err() != nil",
+		"ctx.Err() != nil || s.time.now() < deadline", "ctx.Err() != nil",
 		"TestTimeoutNestedNamesTheOneThatFired",
+	},
+	{
+		"T1", "a context that nobody has asked for Done does not end", "deadline.go",
+		" && now < d.at && ", " && ",
+		"TestTheContextEndsAtItsLimitWhateverWasAskedOfIt",
+	},
+	{
+		"T1", "contexts made of the function's take a goroutine each", "deadline.go",
+		"\tif _, ok := key.(*int); ok {", "\tif false {",
+		"TestContextsMadeOfTheContextTakeNoGoroutine",
+	},
+	{
+		"T1", "an earlier deadline of the parent is not told", "deadline.go",
+		"ok && outer.Before(at)", "ok && false",
+		"TestTheContextTellsAnEarlierDeadlineOfItsParent",
 	},
 	{
 		"T2", "any error past the limit becomes a TimeoutError", "timeout.go",
@@ -631,7 +691,7 @@ var faults = []fault{
 	},
 	{
 		"T2", "the Timeout claims what the caller's own end has ended", "timeout.go",
-		"ctx.Err() != nil || s.time.wallNow().Before(deadline)", "s.time.wallNow().Before(deadline)",
+		"ctx.Err() != nil || s.time.now() < deadline", "s.time.now() < deadline",
 		"TestTimeoutLeavesTheCallersOwnEndAlone",
 	},
 	{
@@ -641,7 +701,7 @@ var faults = []fault{
 	},
 	{
 		"T3", "a breaker inside does not hear that a call was abandoned", "abandon.go",
-		"b.b.giveUp(&child.tickets[i], now, f.outcome)", "_, _, _ = b, i, now",
+		"t.b.giveUp(t, now, f.outcome)", "_, _ = t, now",
 		"TestAbandonedCallCountsOnceInTheBreakerInside",
 	},
 	{
@@ -673,6 +733,16 @@ var faults = []fault{
 		"T3", "a panic becomes an error while the caller is there", "abandon.go",
 		"panic(f.panicked)", "return f.panicked",
 		"TestAbandonRepeatsAPanicInTheCaller",
+	},
+	{
+		"T4", "the timer of a call that has ended stays", "deadline.go",
+		"\tif r := d.real.Load(); r != nil {\n\t\tr.cancel()", "\tif r := d.real.Load(); r == nil && r != nil {\n\t\tr.cancel()",
+		"TestCallsThatHaveEndedLeaveNoTimer",
+	},
+	{
+		"T4", "a context asked for Done after its call has a timer of its own", "deadline.go",
+		"if d.retired.Load() { //", "if false { //",
+		"TestAContextThatOutlivesItsCallHasEnded",
 	},
 	{
 		"T4", "deadlines run on the system clock", "clock.go",
