@@ -1135,7 +1135,7 @@ func TestAgeingThatRaisesARateToItsLimitOpensNothing(t *testing.T) { // W2
 	allow(t, b)
 }
 
-func TestTotalsCountEveryCallThatHasBeenInTheFunction(t *testing.T) {
+func TestTotalsCountEveryCallThatHasBeenInTheFunction(t *testing.T) { // B14
 	b, mock := newBreaker(t, steady.BreakerConfig{WindowSize: 1000, MinCalls: 1000})
 	for n, o := range []steady.Outcome{
 		steady.Success, steady.Transient, steady.Unsent, steady.Permanent, steady.Throttled, steady.Ignored,
@@ -1162,7 +1162,7 @@ func TestTotalsCountEveryCallThatHasBeenInTheFunction(t *testing.T) {
 	assert.Equal(t, want, b.Stats().Totals, "a rejected call was not in the function")
 }
 
-func TestTotalsCountACallWithSeveralAttemptsOnce(t *testing.T) {
+func TestTotalsCountACallWithSeveralAttemptsOnce(t *testing.T) { // B14
 	b, mock := newBreaker(t, steady.BreakerConfig{})
 	p := pipeline(t, b, newRetry(t, steady.RetryConfig{NoDelay: true}))
 	n := 0

@@ -44,7 +44,7 @@ func assertIdle(t *testing.T, b *steady.Bulkhead) {
 }
 
 // Callers come, wait, give up for every reason at every moment, and leave, while the limit changes.
-func TestBulkheadStressNeverTooManyInsideAndNoSlotLost(t *testing.T) {
+func TestBulkheadStressNeverTooManyInsideAndNoSlotLost(t *testing.T) { // H1
 	synctest.Test(t, func(t *testing.T) {
 		const callers, calls, longest = 40, 150, 5 * time.Millisecond
 		b := newBulkhead(t, steady.BulkheadConfig{MaxConcurrent: 4, MaxWait: 12 * time.Millisecond, MaxQueue: 30})
@@ -117,7 +117,7 @@ func TestBulkheadStressNeverTooManyInsideAndNoSlotLost(t *testing.T) {
 }
 
 // Waiters that arrive one after the other are let in in that order, though every third one leaves.
-func TestBulkheadStressServesInOrderAroundThoseWhoLeave(t *testing.T) {
+func TestBulkheadStressServesInOrderAroundThoseWhoLeave(t *testing.T) { // H2
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 600
 		b := newBulkhead(t, steady.BulkheadConfig{MaxConcurrent: 3, MaxWait: time.Hour, MaxQueue: callers})
@@ -160,7 +160,7 @@ func TestBulkheadStressServesInOrderAroundThoseWhoLeave(t *testing.T) {
 }
 
 // Real threads, as fast as they can: with a wake-up lost, this hangs.
-func TestBulkheadStressEveryHandoverArrives(t *testing.T) {
+func TestBulkheadStressEveryHandoverArrives(t *testing.T) { // H2
 	const callers, calls = 8, 1500
 	b := newBulkhead(t, steady.BulkheadConfig{MaxConcurrent: 2, MaxWait: time.Hour, MaxQueue: callers})
 	inside := crowd{t: t}

@@ -475,7 +475,7 @@ func TestBulkheadServesPipelinesOfSeveralTypes(t *testing.T) {
 	assert.ErrorIs(t, err, steady.ErrBulkheadFull)
 }
 
-func TestOnWaitTellsHowLongACallWaitedAndWhetherItGotIn(t *testing.T) {
+func TestOnWaitTellsHowLongACallWaitedAndWhetherItGotIn(t *testing.T) { // H2
 	synctest.Test(t, func(t *testing.T) {
 		var told []steady.Wait
 		b := newBulkhead(t, steady.BulkheadConfig{
@@ -509,7 +509,7 @@ func TestOnWaitTellsHowLongACallWaitedAndWhetherItGotIn(t *testing.T) {
 	})
 }
 
-func TestAnOnWaitThatPanicsGivesTheSlotBack(t *testing.T) {
+func TestAnOnWaitThatPanicsGivesTheSlotBack(t *testing.T) { // H2
 	synctest.Test(t, func(t *testing.T) {
 		b := newBulkhead(t, steady.BulkheadConfig{
 			MaxConcurrent: 1, MaxWait: time.Minute,

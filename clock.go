@@ -80,6 +80,12 @@ func (k timekeeper) wall() func(instant) time.Time {
 	return func(i instant) time.Time { return now.Add(i.since(t)) }
 }
 
+// wallOf turns one instant into a time of day.
+func (k timekeeper) wallOf(i instant) time.Time {
+	now := k.wallNow()
+	return now.Add(i.since(instant(now.Sub(origin))))
+}
+
 func (k timekeeper) wallNow() time.Time {
 	if k.clock == nil {
 		return time.Now()

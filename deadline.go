@@ -3,55 +3,50 @@ package steady
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // deadline is the context that a Timeout gives its function. Most functions pass it on or ask for its Deadline,
-// and return in time: for those it is two words and a moment. What a context of the standard library has
+// and return in time: for those it is its parent and a moment. What a context of the standard library has
 // beside that, a timer, a channel and a place in its parent's list, it gets by becoming the child of one, the
 // first time that somebody asks for something that needs it.
 type deadline struct {
-	parent  context.Context
-	at      instant
-	time    timekeeper
-	real    atomic.Pointer[realContext] // nil until it is needed
-	retired atomic.Bool                 // cancel was called
-}
+	parent context.Context
+	at     instant
+	time   timekeeper
 
-type realContext struct {
-	context.Context
-	cancel context.CancelFunc
+	making  sync.Once
+	made    atomic.Bool // real and stop can be read
+	retired atomic.Bool // cancel was called
+	real    context.Context
+	stop    context.CancelFunc
 }
 
 // need makes the real context, unless there is one.
-func (d *deadline) need() *realContext {
-	if r := d.real.Load(); r != nil {
-		return r
-	}
-	ctx, cancel := d.time.withDeadline(d.parent, d.time.wall()(d.at))
-	r := &realContext{ctx, cancel}
-	if !d.real.CompareAndSwap(nil, r) {
-		cancel()
-		return d.real.Load()
-	}
-	if d.retired.Load() { // cancel may have missed it
-		cancel()
-	}
-	return r
+func (d *deadline) need() context.Context {
+	d.making.Do(func() {
+		d.real, d.stop = d.time.withDeadline(d.parent, d.time.wallOf(d.at))
+		d.made.Store(true)
+		if d.retired.Load() { // cancel may have missed it
+			d.stop()
+		}
+	})
+	return d.real
 }
 
 // cancel ends the context, and stops its timer. It must be called.
 func (d *deadline) cancel() {
 	d.retired.Store(true)
-	if r := d.real.Load(); r != nil {
-		r.cancel()
+	if d.made.Load() {
+		d.stop()
 	}
 }
 
 // Deadline implements context.Context.
 func (d *deadline) Deadline() (time.Time, bool) {
-	at := d.time.wall()(d.at)
+	at := d.time.wallOf(d.at)
 	if outer, ok := d.parent.Deadline(); ok && outer.Before(at) {
 		return outer, true
 	}
@@ -63,15 +58,15 @@ func (d *deadline) Done() <-chan struct{} { return d.need().Done() }
 
 // Err implements context.Context.
 func (d *deadline) Err() error {
-	if r := d.real.Load(); r != nil {
-		return r.Err()
+	if d.made.Load() {
+		return d.real.Err()
 	}
 	return d.errAt(d.time.now())
 }
 
 // errAt is Err for who has just read the clock.
 func (d *deadline) errAt(now instant) error {
-	if d.real.Load() == nil && now < d.at && !d.retired.Load() && errAt(d.parent, now) == nil {
+	if !d.made.Load() && now < d.at && !d.retired.Load() && errAt(d.parent, now) == nil {
 		return nil
 	}
 	return d.need().Err()
@@ -95,4 +90,4 @@ func (d *deadline) Value(key any) any {
 }
 
 // String describes it as the context package would.
-func (d *deadline) String() string { return fmt.Sprint(d.need().Context) }
+func (d *deadline) String() string { return fmt.Sprint(d.need()) }

@@ -26,7 +26,7 @@ func within(t *testing.T, ctx context.Context, c steady.Clock, fn func(ctx conte
 	})
 }
 
-func TestAFunctionThatAsksForTheDeadlineOnlyTakesNoTimer(t *testing.T) {
+func TestAFunctionThatAsksForTheDeadlineOnlyTakesNoTimer(t *testing.T) { // T4
 	counted := &timerClock{Mock: clock.NewMock()}
 	limit := steady.Must(steady.NewTimeout(steady.TimeoutConfig{Limit: time.Minute, Clock: counted}))
 	require.NoError(t, pipeline(t, limit).Run(t.Context(), func(ctx context.Context) error {
@@ -40,7 +40,7 @@ func TestAFunctionThatAsksForTheDeadlineOnlyTakesNoTimer(t *testing.T) {
 	assert.Empty(t, counted.armed)
 }
 
-func TestTheContextEndsAtItsLimitWhateverWasAskedOfIt(t *testing.T) {
+func TestTheContextEndsAtItsLimitWhateverWasAskedOfIt(t *testing.T) { // T1
 	asks := map[string]func(ctx context.Context){
 		"nothing":          func(context.Context) {},
 		"Err":              func(ctx context.Context) { _ = ctx.Err() },
@@ -80,7 +80,7 @@ func TestTheContextEndsAtItsLimitWhateverWasAskedOfIt(t *testing.T) {
 	}
 }
 
-func TestTheContextFollowsItsParentAndKeepsTheCause(t *testing.T) {
+func TestTheContextFollowsItsParentAndKeepsTheCause(t *testing.T) { // T1
 	errLeft := errors.New("left")
 	for _, c := range []steady.Clock{nil, clock.NewMock()} {
 		for _, done := range []bool{false, true} {
@@ -102,7 +102,7 @@ func TestTheContextFollowsItsParentAndKeepsTheCause(t *testing.T) {
 	}
 }
 
-func TestTheContextTellsAnEarlierDeadlineOfItsParent(t *testing.T) {
+func TestTheContextTellsAnEarlierDeadlineOfItsParent(t *testing.T) { // T1
 	sooner := time.Now().Add(time.Second)
 	parent, cancel := context.WithDeadline(t.Context(), sooner)
 	defer cancel()
@@ -113,7 +113,7 @@ func TestTheContextTellsAnEarlierDeadlineOfItsParent(t *testing.T) {
 	}))
 }
 
-func TestAContextThatOutlivesItsCallHasEnded(t *testing.T) {
+func TestAContextThatOutlivesItsCallHasEnded(t *testing.T) { // T4
 	for _, c := range []steady.Clock{nil, clock.NewMock()} {
 		for _, done := range []bool{false, true} {
 			var kept context.Context
@@ -130,7 +130,7 @@ func TestAContextThatOutlivesItsCallHasEnded(t *testing.T) {
 }
 
 // The context package watches a parent that it does not know from a goroutine.
-func TestContextsMadeOfTheContextTakeNoGoroutine(t *testing.T) {
+func TestContextsMadeOfTheContextTakeNoGoroutine(t *testing.T) { // T1
 	for _, c := range []steady.Clock{nil, clock.NewMock()} {
 		require.NoError(t, within(t, t.Context(), c, func(ctx context.Context) {
 			before := runtime.NumGoroutine()
@@ -144,7 +144,7 @@ func TestContextsMadeOfTheContextTakeNoGoroutine(t *testing.T) {
 	}
 }
 
-func TestTheContextMayBeSharedByManyGoroutines(t *testing.T) {
+func TestTheContextMayBeSharedByManyGoroutines(t *testing.T) { // T1
 	for range 50 {
 		var users sync.WaitGroup
 		require.NoError(t, within(t, t.Context(), nil, func(ctx context.Context) {

@@ -12,7 +12,7 @@ import (
 
 // A call may find nothing due just before another goroutine's look begins, and enter the function while that
 // goes on.
-func TestACallThatEntersDuringALookIsNotMissed(t *testing.T) {
+func TestACallThatEntersDuringALookIsNotMissed(t *testing.T) { // B7
 	b := Must(NewBreaker(BreakerConfig{SlowThreshold: 100, WindowSize: 1 << 10, MinCalls: 1 << 10}))
 	var now atomic.Int64
 	var looking sync.WaitGroup
@@ -45,7 +45,7 @@ func TestACallThatEntersDuringALookIsNotMissed(t *testing.T) {
 	assert.Zero(t, missed)
 }
 
-func TestFinishedCallsAreNotKept(t *testing.T) {
+func TestFinishedCallsAreNotKept(t *testing.T) { // B7
 	for _, cfg := range []BreakerConfig{{SlowThreshold: time.Hour}, {NoSlowCalls: true}} {
 		b := Must(NewBreaker(cfg))
 		for range 1000 {

@@ -257,7 +257,7 @@ func (f *fleet) disturb() {
 	}
 }
 
-func TestPipelineStressEverythingIsGivenBackAndToldInOrder(t *testing.T) {
+func TestPipelineStressEverythingIsGivenBackAndToldInOrder(t *testing.T) { // O4
 	for name, abandons := range map[string]bool{"waiting for the function": false, "abandoning it": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

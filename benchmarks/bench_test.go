@@ -37,6 +37,7 @@ var (
 // The function that everybody calls, in the shapes that the libraries want.
 func work(context.Context) (int, error)        { return 1, nil }
 func workAlone() (int, error)                  { return 1, nil }
+func waits(ctx context.Context) (int, error)   { ctx.Done(); return 1, nil }
 func workNoValue() error                       { return nil }
 func workNoValueContext(context.Context) error { return nil }
 
@@ -353,6 +354,14 @@ func BenchmarkTimeout(b *testing.B) {
 			return func() {
 				inner, cancel := context.WithTimeout(ctx, time.Second)
 				_, _ = work(inner)
+				cancel()
+			}
+		}},
+		contender{"steady-asked-for-done", func() func() { return through(waits, timeout()) }},
+		contender{"context-asked-for-done", func() func() {
+			return func() {
+				inner, cancel := context.WithTimeout(ctx, time.Second)
+				_, _ = waits(inner)
 				cancel()
 			}
 		}},

@@ -736,7 +736,7 @@ var faults = []fault{
 	},
 	{
 		"T4", "the timer of a call that has ended stays", "deadline.go",
-		"\tif r := d.real.Load(); r != nil {\n\t\tr.cancel()", "\tif r := d.real.Load(); r == nil && r != nil {\n\t\tr.cancel()",
+		"\tif d.made.Load() {\n\t\td.stop()", "\tif false {\n\t\td.stop()",
 		"TestCallsThatHaveEndedLeaveNoTimer",
 	},
 	{
