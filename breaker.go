@@ -82,7 +82,7 @@ type BreakerConfig struct {
 type Breaker struct {
 	// What every call reads, apart from the one cache line that it writes.
 	gen      atomic.Pointer[generation] // written under mu
-	nextDue  atomic.Int64               // no call becomes overdue before this instant; raised under mu
+	nextDue  atomic.Int64               // nothing becomes due before this instant; raised under mu
 	entrants entrants
 	time     timekeeper
 	hooks    *Hooks

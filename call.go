@@ -83,7 +83,7 @@ func (c *call) gone() bool { return c.ctx.Err() == context.Canceled }
 // time begins.
 func (c *call) look(now instant) {
 	for i := range c.tickets {
-		if t := &c.tickets[i]; t.gen != nil && t.b.due(t, now) {
+		if t := &c.tickets[i]; t.gen != nil && t.b.due(now) {
 			c.fresh = false
 			t.b.look(now)
 		}

@@ -14,6 +14,13 @@ type due struct {
 	queued     bool
 }
 
+func (d *due) moment() instant {
+	if d == nil {
+		return never
+	}
+	return d.at
+}
+
 // dueQueue holds dues in the order of their moments. All of one queue are armed with the same delay, so a
 // new one belongs at the end, or, when another goroutine read the clock later and got here before, a few
 // places ahead of it: every operation takes constant time, however many calls are in flight. The elements
@@ -123,6 +130,12 @@ func (b *Breaker) run(t *ticket) {
 	b.running.add(&t.slowAt, t, b.overdueAt(t.entered))
 }
 
+// awaitProbe expects a probe to time out, counted from now. b.mu must be held.
+func (b *Breaker) awaitProbe(t *ticket, now instant) {
+	b.probes.add(&t.failAt, t, now.add(b.cfg.ProbeTimeout))
+	b.expect(t.failAt.at)
+}
+
 // overdueAt returns when a call becomes overdue that entered the function at the given moment.
 func (b *Breaker) overdueAt(entered instant) instant {
 	if b.cfg.NoSlowCalls {
@@ -141,9 +154,12 @@ func (b *Breaker) expect(at instant) {
 	}
 }
 
+// due reports whether there may be something to bring in.
+func (b *Breaker) due(now instant) bool { return now >= instant(b.nextDue.Load()) }
+
 // catchUp brings in what has become true of the calls in flight by now. b.mu must be held.
 func (b *Breaker) catchUp(now instant) {
-	if now >= instant(b.nextDue.Load()) || b.probes.first != nil {
+	if b.due(now) {
 		b.bringIn(now)
 	}
 }
@@ -161,7 +177,7 @@ func (b *Breaker) bringIn(now instant) {
 }
 
 // pass brings in what is due by now in the order in which it became true, each at its own moment, as if a
-// timer had fired then. It returns when the next call will be overdue.
+// timer had fired then. It returns the next moment at which something does.
 func (b *Breaker) pass(now instant) instant {
 	for {
 		slow, fail := b.running.first, b.probes.first
@@ -187,10 +203,8 @@ func (b *Breaker) pass(now instant) instant {
 				t.reported = true
 				b.probesOut--
 			}
-		case slow != nil:
-			return slow.at
 		default:
-			return never
+			return min(slow.moment(), fail.moment())
 		}
 	}
 }

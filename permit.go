@@ -91,12 +91,12 @@ func (p Permit) Done(o Outcome) {
 }
 
 // admit lets a call through, which then holds a permit, or returns the rejection. While the breaker is
-// closed and no call can have become overdue, and while it is open, it takes no lock. It reports whether
+// closed and nothing can have become due, and while it is open, it takes no lock. It reports whether
 // hooks may have run since now.
 func (b *Breaker) admit(ctx context.Context, now instant, t *ticket) (rejected *RejectedError, hooked bool) {
 	switch g := b.gen.Load(); g.state {
 	case StateClosed, StateForcedClosed:
-		if now < instant(b.nextDue.Load()) {
+		if !b.due(now) {
 			t.gen = g
 			return nil, false
 		}
@@ -123,7 +123,7 @@ func (b *Breaker) admitLocked(ctx context.Context, now instant, t *ticket) *Reje
 		rejected = nil
 		b.probesOut++
 		t.probe = true
-		b.probes.add(&t.failAt, t, now.add(b.cfg.ProbeTimeout))
+		b.awaitProbe(t, now)
 	}
 	shadow := b.cfg.Shadow && g.state != StateForcedOpen
 	admitted := rejected == nil || shadow
@@ -164,17 +164,12 @@ func (b *Breaker) look(now instant) {
 	b.unlock()
 }
 
-// due reports whether there may be something to bring in for a call that is about to start.
-func (b *Breaker) due(t *ticket, now instant) bool {
-	return t.probe || now >= instant(b.nextDue.Load())
-}
-
 // The steps that follow run no hook. They report whether settle has to.
 
 // start notes that the call has entered the function at now. It takes no lock, unless it is a probe, or
 // something may have become due, or the list of those that have done the same is full.
 func (b *Breaker) start(t *ticket, now instant) (changed bool) {
-	if t.probe || t.entered != outside || now >= instant(b.nextDue.Load()) {
+	if t.probe || t.entered != outside || b.due(now) {
 		return b.startLocked(t, now)
 	}
 	t.started = true
@@ -194,8 +189,7 @@ func (b *Breaker) startLocked(t *ticket, now instant) (changed bool) {
 	b.run(t)
 	b.expect(t.slowAt.at)
 	if t.probe && b.live(t) {
-		b.probes.remove(&t.failAt)
-		b.probes.add(&t.failAt, t, now.add(b.cfg.ProbeTimeout))
+		b.awaitProbe(t, now)
 	}
 	changed = b.unsettled()
 	b.mu.Unlock()

@@ -370,8 +370,8 @@ var faults = []fault{
 		"FuzzBreaker",
 	},
 	{
-		"B6", "ProbeTimeout runs from the admission", "permit.go",
-		"\t\tb.probes.remove(&t.failAt)\n\t\tb.probes.add(&t.failAt, t, now.add(b.cfg.ProbeTimeout))\n", "",
+		"B6", "a probe that has reached the function does not time out", "permit.go",
+		"\tif t.probe && b.live(t) {\n\t\tb.awaitProbe(t, now)\n\t}\n", "",
 		"FuzzBreaker",
 	},
 	{
@@ -409,6 +409,11 @@ var faults = []fault{
 		"B7", "calls in flight stand in the order in which they came, not in that of their starts", "inflight.go",
 		"for prev != nil && prev.at > at {", "for false {",
 		"TestCallsInFlightStandInTheOrderInWhichTheyBecomeSlow",
+	},
+	{
+		"B7", "a probe's end is not expected", "inflight.go",
+		"\tb.expect(t.failAt.at)\n", "",
+		"FuzzBreaker",
 	},
 	{
 		"B7", "a call that enters the function is not expected to become overdue", "permit.go",
