@@ -302,7 +302,15 @@ func (x *duel) outcome() steady.Outcome {
 	return steady.Outcome([]int{1, 2, 1, 6, 1, 2, 1, 5, 1, 3, 1, 0, 1, 4, 2, 7}[x.below(16)])
 }
 
+// apart sees to it that no two calls enter the function at the same moment, for of those the rules name no first.
+func (x *duel) apart() {
+	if x.m.starts > 0 && x.m.started == x.m.now {
+		x.advance(1)
+	}
+}
+
 func (x *duel) allow() {
+	x.apart()
 	call := x.m.admit()
 	if call != nil {
 		x.m.start(call)
@@ -371,6 +379,7 @@ func (x *duel) call() {
 	}
 	c := &duelCall{duel: x, how: x.byte(), ending: x.below(16), outcome: steady.Ignored}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	x.apart()
 	c.call = x.m.admit()
 	x.say("a call: %06b, %d", c.how&63, c.ending)
 	p := x.plain
@@ -441,6 +450,7 @@ func (c *duelCall) middleware(ctx context.Context, next func(context.Context) er
 			c.cancel()
 		}
 		c.outcome, c.made = steady.Ignored, false // unless the function runs
+		c.apart()
 		err = next(ctx)
 	}
 	c.run()

@@ -23,8 +23,9 @@ func (d *due) moment() instant {
 
 // dueQueue holds dues in the order of their moments. All of one queue are armed with the same delay, so a
 // new one belongs at the end, or, when another goroutine read the clock later and got here before, a few
-// places ahead of it: every operation takes constant time, however many calls are in flight. The elements
-// are part of the tickets, so that nothing is allocated.
+// places ahead of it: every operation takes constant time, however many calls are in flight. Those of the same
+// moment are in an order that does not depend on when they got here. The elements are part of the tickets, so
+// that nothing is allocated.
 type dueQueue struct {
 	first, last *due
 }
@@ -32,7 +33,7 @@ type dueQueue struct {
 func (q *dueQueue) add(d *due, t *ticket, at instant) {
 	d.at, d.ticket, d.queued = at, t, true
 	prev := q.last
-	for prev != nil && prev.at > at {
+	for prev != nil && (prev.at > at || prev.at == at && prev.ticket.number > t.number) {
 		prev = prev.prev
 	}
 	d.prev = prev
@@ -112,7 +113,10 @@ func (b *Breaker) collect() {
 		return
 	}
 	b.entrants.count.Store(0)
-	t := b.entrants.top.Swap(nil)
+	var t *ticket // the first to be listed
+	for next := b.entrants.top.Swap(nil); next != nil; {
+		t, next, next.next = next, next.next, t
+	}
 	for t != nil {
 		next := t.next
 		t.next = nil
@@ -214,7 +218,7 @@ func (b *Breaker) recordSlow(t *ticket, at instant) {
 	switch t.gen.state {
 	case StateClosed, StateForcedClosed:
 		if !t.recorded {
-			t.recorded, t.number = true, b.window.record(at, false, true)
+			t.recorded, t.place = true, b.window.record(at, false, true)
 			b.decide(at)
 		}
 	case StateHalfOpen:

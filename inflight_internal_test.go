@@ -45,6 +45,29 @@ func TestACallThatEntersDuringALookIsNotMissed(t *testing.T) { // B7
 	assert.Zero(t, missed)
 }
 
+func TestTheOrderOfCallsThatEnteredAtTheSameMomentDoesNotDependOnWhoLooked(t *testing.T) { // B7
+	for _, looked := range []bool{false, true} {
+		b := Must(NewBreaker(BreakerConfig{SlowThreshold: 100, MinCalls: 20}))
+		first, second := newTicket(b, true), newTicket(b, true)
+		now := b.time.now()
+		first.gen = b.gen.Load()
+		b.start(&first, now)
+		b.finish(&first, now, Ignored, false)
+
+		first.gen, second.gen = b.gen.Load(), b.gen.Load()
+		b.start(&second, now+1)
+		if looked {
+			b.mu.Lock()
+			b.collect()
+			b.mu.Unlock()
+		}
+		b.start(&first, now+1)
+		b.look(now + 101)
+		assert.True(t, first.recorded && second.recorded)
+		assert.Less(t, first.place, second.place)
+	}
+}
+
 func TestFinishedCallsAreNotKept(t *testing.T) { // B7
 	for _, cfg := range []BreakerConfig{{SlowThreshold: time.Hour}, {NoSlowCalls: true}} {
 		b := Must(NewBreaker(cfg))

@@ -30,6 +30,7 @@ type model struct {
 
 	rejected int
 	starts   int
+	started  time.Duration // the last start
 }
 
 type modelOutcome struct {
@@ -181,6 +182,7 @@ func (m *model) probes(which func(*modelCall) bool) (n int) {
 func (m *model) start(c *modelCall) {
 	m.starts++
 	c.running, c.reached, c.started, c.order = true, true, m.now, m.starts
+	m.started = m.now
 }
 
 func (m *model) stop(c *modelCall) {

@@ -2,6 +2,7 @@ package steady
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,13 +12,14 @@ import (
 // that the call is in the function, which it does not leave without the lock. started and probe are written
 // on behalf of the call only, which so may read them without it.
 type ticket struct {
-	b    *Breaker
-	once bool        // one permit is one run of the function: nothing further in repeats it
-	gen  *generation // the one it was given in; nil when there is no permit
+	b      *Breaker
+	number uint64      // in the order in which tickets were made
+	once   bool        // one permit is one run of the function: nothing further in repeats it
+	gen    *generation // the one it was given in; nil when there is no permit
 	ticketState
 	entrant
 	took   time.Duration // its last stay in the function, once that has ended
-	number uint64        // of its outcome in the window, when that is recorded
+	place  uint64        // the number of its outcome in the window, when that is recorded
 	slowAt due           // in Breaker.running: when it will have been in the function for SlowThreshold
 	failAt due           // in Breaker.probes: when it times out, or is given back if it has not started
 }
@@ -34,8 +36,11 @@ type ticketState struct {
 	counted  bool // its outcome has been
 }
 
+// tickets counts them.
+var tickets atomic.Uint64
+
 func newTicket(b *Breaker, once bool) ticket {
-	return ticket{b: b, once: once, entrant: entrant{entered: outside}}
+	return ticket{b: b, number: tickets.Add(1), once: once, entrant: entrant{entered: outside}}
 }
 
 // clear ends the permit. Its dues are in no queue any more.
@@ -323,11 +328,11 @@ func (b *Breaker) reportCall(t *ticket, now instant, o Outcome) {
 	case t.recorded: // as slow, which is all there is to say
 		b.recordLatency(t, now)
 	case o.failed():
-		t.recorded, t.number = true, b.window.record(now, true, false)
+		t.recorded, t.place = true, b.window.record(now, true, false)
 		b.decide(now)
 	case o == Success:
 		b.recordLatency(t, now)
-		t.recorded, t.number = true, b.window.record(now, false, false)
+		t.recorded, t.place = true, b.window.record(now, false, false)
 		b.decide(now)
 	}
 }
@@ -357,7 +362,7 @@ func (b *Breaker) recordLatency(t *ticket, now instant) {
 }
 
 func (b *Breaker) failRecorded(t *ticket, now instant) {
-	if b.window.fail(now, t.number) {
+	if b.window.fail(now, t.place) {
 		b.decide(now)
 	}
 }

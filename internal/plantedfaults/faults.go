@@ -146,7 +146,7 @@ var faults = []fault{
 	},
 	{
 		"O9", "a late failure decides nothing", "permit.go",
-		"if b.window.fail(now, t.number) {\n\t\tb.decide(now)\n\t}", "b.window.fail(now, t.number)",
+		"if b.window.fail(now, t.place) {\n\t\tb.decide(now)\n\t}", "b.window.fail(now, t.place)",
 		"FuzzBreaker",
 	},
 	{
@@ -203,7 +203,7 @@ var faults = []fault{
 	},
 	{
 		"W1", "an outcome is as old as its call's beginning", "permit.go",
-		"t.recorded, t.number = true, b.window.record(now, true, false)", "t.recorded, t.number = true, b.window.record(t.begun, true, false)",
+		"t.recorded, t.place = true, b.window.record(now, true, false)", "t.recorded, t.place = true, b.window.record(t.begun, true, false)",
 		"TestAnOutcomeIsAsOldAsItsCompletion",
 	},
 	{
@@ -402,13 +402,18 @@ var faults = []fault{
 	},
 	{
 		"B7", "an overdue call counts again when it returns", "inflight.go",
-		"t.recorded, t.number = true, b.window.record(at, false, true)", "t.number = b.window.record(at, false, true)",
+		"t.recorded, t.place = true, b.window.record(at, false, true)", "t.place = b.window.record(at, false, true)",
 		"TestAnOverdueCallCountsOnceWhateverBecomesOfIt",
 	},
 	{
 		"B7", "calls in flight stand in the order in which they came, not in that of their starts", "inflight.go",
-		"for prev != nil && prev.at > at {", "for false {",
+		"for prev != nil && (", "for false && (",
 		"TestCallsInFlightStandInTheOrderInWhichTheyBecomeSlow",
+	},
+	{
+		"B7", "of calls that become slow at the same moment, who looked when says which is the first", "inflight.go",
+		" || prev.at == at && prev.ticket.number > t.number", "",
+		"TestTheOrderOfCallsThatEnteredAtTheSameMomentDoesNotDependOnWhoLooked",
 	},
 	{
 		"B7", "a probe's end is not expected", "inflight.go",
