@@ -31,6 +31,9 @@ const (
 func defaultBudget() *RetryBudget { return Must(NewRetryBudget(RetryBudgetConfig{})) }
 
 func TestSimulationWithoutABudgetTheServerNeverRecovers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	for _, offered := range simOffered {
 		s := &simulation{offered: offered, trouble: true, end: simEnd}
@@ -41,6 +44,9 @@ func TestSimulationWithoutABudgetTheServerNeverRecovers(t *testing.T) {
 }
 
 func TestSimulationWithTheDefaultBudgetTheServerRecovers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	for _, offered := range simOffered {
 		for seed := range uint64(10) {
@@ -54,6 +60,9 @@ func TestSimulationWithTheDefaultBudgetTheServerRecovers(t *testing.T) {
 
 // At 90/s the retries that mend a tenth of failures would be more than the server can take.
 func TestSimulationWithTheDefaultBudgetATenthOfFailuresIsMended(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	for _, offered := range []float64{50, 70, 80} {
 		for seed := range uint64(10) {
@@ -65,6 +74,9 @@ func TestSimulationWithTheDefaultBudgetATenthOfFailuresIsMended(t *testing.T) {
 }
 
 func TestSimulationWithTheDefaultBudgetRetriesAddAtMostAFifthAtAnyFailureRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	for percent := 0; percent <= 100; percent += 2 {
 		s := &simulation{offered: 80, failures: float64(percent) / 100, end: 100 * time.Second, budget: defaultBudget()}

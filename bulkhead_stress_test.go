@@ -264,6 +264,9 @@ func TestBulkheadStressOfTwoAtOnceOneTakesTheSlot(t *testing.T) { // H1
 }
 
 func TestBulkheadStressTheLastWaitersSlotIsTaken(t *testing.T) { // H1
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	b := newBulkhead(t, steady.BulkheadConfig{MaxConcurrent: 1, MaxWait: time.Hour, MaxQueue: 1})
 	inside := crowd{t: t}
 	inside.ceiling.Store(1)

@@ -16,6 +16,9 @@ var failureRates = []float64{0.2, 0.5, 0.8}
 // With n retries, attempts that fail with probability p make 1+p+…+pⁿ = (1−pⁿ⁺¹)/(1−p) of a call, of which
 // pⁿ⁺¹ fail for good.
 func TestRetriesMultiplyTheLoadAsTheirClosedFormSays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	for _, retries := range []int{1, 3, 9} {
 		for _, p := range failureRates {
@@ -31,6 +34,9 @@ func TestRetriesMultiplyTheLoadAsTheirClosedFormSays(t *testing.T) {
 // succeed, L = 1 + r·L·(1−p), and so L = 1/(1−r·(1−p)): less than 1/(1−r), however many attempts a call may
 // make and whatever the failure rate.
 func TestABudgetBoundsTheLoadAsItsClosedFormSays(t *testing.T) { // R5
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	for _, ratio := range []float64{0.02, 0.15, 0.3} {
 		for _, p := range append(failureRates, 1) {
