@@ -55,6 +55,7 @@ func newScenario(t *testing.T, app string) *scenario {
 			err = goleak.Find(before)
 		}
 		assert.NoError(t, err, "goroutines")
+		assert.NoError(t, server.exec("DROP SCHEMA public CASCADE", "CREATE SCHEMA public"))
 	})
 	s.proxy = harness.NewProxy(t, server.addr())
 	s.relay = newRelay(t, s.proxy.Addr())

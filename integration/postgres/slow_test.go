@@ -56,15 +56,15 @@ func TestADatabaseThatTurnsSlowOpensTheBreakerWhileItsQueriesHang(t *testing.T) 
 		s.goesOn(&loads[i].ledger, 30)
 		require.Equal(t, steady.StateClosed, clients[i].d.Breaker().State(), "80 ms are well")
 	}
-	slow.Store(1)
 	require.NoError(t, server.exec("UPDATE pace SET seconds = 3"))
+	slow.Store(1) // what begins from here on is slow
 	for _, c := range clients {
 		s.becomes(c.d, steady.StateOpen)
 	}
 	assert.EqualValues(t, 1, opened.Load(), "opened before any slow query had been answered")
 	s.goesOn(&alive.ledger, 50)
-	require.NoError(t, server.exec("UPDATE pace SET seconds = 0.08"))
 	slow.Store(2)
+	require.NoError(t, server.exec("UPDATE pace SET seconds = 0.08"))
 	for i, c := range clients {
 		s.becomes(c.d, steady.StateClosed)
 		s.goesOn(&loads[i].ledger, 20)
