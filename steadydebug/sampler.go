@@ -1,0 +1,99 @@
+package steadydebug
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/steady-go/steady"
+)
+
+// interval is the time between two readings.
+const interval = time.Second
+
+// run reads until Close.
+func (h *Handler) run() {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		h.look()
+		select {
+		case <-ticker.C:
+		case <-h.closed:
+			return
+		}
+	}
+}
+
+// look makes a reading of everything. Stats are read without the handler's lock, for they may call hooks.
+func (h *Handler) look() {
+	subjects := h.subjects()
+	breakers := make([]string, 0, len(subjects))
+	for _, s := range subjects {
+		breakers = append(breakers, s.breakerName())
+	}
+	h.timeline.watch(breakers)
+	readings := make([]reading, len(subjects))
+	oks := make([]bool, len(subjects))
+	for i, s := range subjects {
+		readings[i], oks[i] = s.look()
+		readings[i].last = h.timeline.lastOf(s.breakerName())
+	}
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	changed := !slices.Equal(h.shown, subjects)
+	for i, s := range subjects {
+		if oks[i] && s.record(readings[i]) {
+			changed = true
+		}
+	}
+	if changed {
+		h.set++
+	}
+	h.shown = subjects
+	h.at = time.Now()
+	h.heard = h.timeline.latest()
+	h.seq++
+	close(h.next)
+	h.next = make(chan struct{})
+}
+
+// subjects returns what is to be shown now, in the order of its coming.
+func (h *Handler) subjects() []*subject {
+	passing := h.ask()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	subjects := slices.Clone(h.fixed)
+	known := h.passing
+	h.passing = make(map[*steady.Dependency]*subject, len(passing))
+	for _, d := range passing {
+		if d == nil || h.passing[d] != nil {
+			continue
+		}
+		s := known[d]
+		if s == nil {
+			s = ofDependency(d)
+			h.ids++
+			s.id = h.ids
+		}
+		h.passing[d] = s
+		subjects = append(subjects, s)
+	}
+	slices.SortFunc(subjects, func(a, b *subject) int { return cmp.Compare(a.id, b.id) })
+	return subjects
+}
+
+// ask returns the dependencies that come and go.
+func (h *Handler) ask() (dependencies []*steady.Dependency) {
+	if h.dynamic == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			slog.Error("steadydebug: HandlerConfig.Dynamic panicked", "panic", v)
+		}
+	}()
+	return h.dynamic()
+}
