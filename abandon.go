@@ -76,8 +76,7 @@ func (s *abandonStage) abandon(ctx context.Context, c *call, f *fork, child *cal
 	} else {
 		c.fate, c.fresh = ran, false
 		c.outcome, c.verdict = f.outcome, f.outcome
-		for i := range child.tickets[:s.inside] {
-			t := &child.tickets[i]
+		for _, t := range child.tickets[:s.inside] {
 			t.b.giveUp(t, now, f.outcome)
 		}
 		c.stop(now)
@@ -150,6 +149,15 @@ func (f *fork) startTickets(child *call, now instant) (changed, ok bool) {
 	f.runs++
 	f.running = true
 	return child.startTickets(now) || changed, true
+}
+
+// halt stops the stopwatches of the breakers around the Timeout, unless they have been told of the call's end.
+func (f *fork) halt(now instant) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.abandoned {
+		f.parent.halt(now)
+	}
 }
 
 // stopTickets ends a run of the function for the breakers around the Timeout, unless they have been told of

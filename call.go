@@ -9,7 +9,7 @@ import (
 type call struct {
 	owner   owner
 	plan    *plan
-	tickets []ticket   // one for each of plan.breakers
+	tickets []*ticket  // one for each of plan.breakers
 	kept    []keepsake // for the result that is held
 	progress
 }
@@ -82,8 +82,8 @@ func (c *call) gone() bool { return c.ctx.Err() == context.Canceled }
 // look lets the breakers bring in, and their hooks hear of, what has happened by now: before the function's
 // time begins.
 func (c *call) look(now instant) {
-	for i := range c.tickets {
-		if t := &c.tickets[i]; t.gen != nil && t.b.due(now) {
+	for _, t := range c.tickets {
+		if t.gen != nil && t.b.due(now) {
 			c.fresh = false
 			t.b.look(now)
 		}
@@ -104,12 +104,33 @@ func (c *call) start(now instant) bool {
 
 // startTickets starts the stopwatches, without running a hook. It reports whether one has to.
 func (c *call) startTickets(now instant) (changed bool) {
-	for i := range c.tickets {
-		if t := &c.tickets[i]; t.gen != nil && t.b.start(t, now) {
+	for _, t := range c.tickets {
+		if t.gen != nil && t.b.start(t, now) {
 			changed = true
 		}
 	}
 	return changed
+}
+
+// back tells the breakers that the function is not called after all.
+func (c *call) back() {
+	for _, t := range c.tickets {
+		if t.gen != nil {
+			t.b.back(t, !t.once && c.runs > 0)
+		}
+	}
+}
+
+// halt stops the stopwatches, and leaves all the rest to stop.
+func (c *call) halt(now instant) {
+	for _, t := range c.tickets {
+		if t.gen != nil {
+			t.b.stop(t, now)
+		}
+	}
+	if c.forked != nil {
+		c.forked.halt(now)
+	}
 }
 
 // stop tells the breakers that the function has ended, and those that hear of one run only, how.
@@ -125,8 +146,7 @@ func (c *call) stop(now instant) {
 
 // stopTickets stops the stopwatches, without running a hook. It reports whether one has to.
 func (c *call) stopTickets(now instant) (changed bool) {
-	for i := range c.tickets {
-		t := &c.tickets[i]
+	for _, t := range c.tickets {
 		switch {
 		case t.gen == nil:
 		case t.once:
@@ -141,7 +161,7 @@ func (c *call) stopTickets(now instant) (changed bool) {
 // settle lets the breakers' hooks run.
 func (c *call) settle() { settle(c.tickets) }
 
-func settle(tickets []ticket) {
+func settle(tickets []*ticket) {
 	if len(tickets) == 0 {
 		return
 	}

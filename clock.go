@@ -115,7 +115,9 @@ func (k timekeeper) withDeadline(parent context.Context, at time.Time) (context.
 	d := &clockDeadline{Context: parent, at: at, done: make(chan struct{})}
 	left := at.Sub(k.clock.Now())
 	timer := k.clock.AfterFunc(left, func() { d.end(context.DeadlineExceeded) })
-	if left <= 0 {
+	if err := parent.Err(); err != nil { // not only when AfterFunc gets to it
+		d.end(err)
+	} else if left <= 0 {
 		d.end(context.DeadlineExceeded)
 	}
 	unlink := context.AfterFunc(parent, func() { d.end(parent.Err()) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -333,4 +334,77 @@ func TestAFunctionThatWasNotReachedIsNotAbandoned(t *testing.T) { // T3
 		require.ErrorIs(t, err, steady.ErrTimeout)
 		assert.Equal(t, steady.TimeoutStats{Expired: 1}, abandon.Stats())
 	})
+}
+
+func TestClassifyIsNotTheFunctionsTimeWhoeverLooks(t *testing.T) { // B7, B8
+	for _, abandon := range []bool{false, true} {
+		for _, looked := range []bool{false, true} {
+			b, mock := newBreaker(t, steady.BreakerConfig{SlowThreshold: time.Second})
+			policies := []steady.Policy{b}
+			if abandon {
+				policies = append(policies, newTimeout(t, steady.TimeoutConfig{Limit: time.Hour, Abandon: true}))
+			}
+			p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{
+				Policies: policies,
+				Classify: func(int, error) steady.Outcome {
+					mock.Add(2 * time.Second)
+					if looked {
+						b.State()
+					}
+					return steady.Success
+				},
+			}))
+			_, err := p.Do(t.Context(), returns(1, nil))
+			require.NoError(t, err)
+			assert.Zero(t, b.Stats().Slow, looked)
+			assert.Equal(t, steady.BreakerTotals{Success: 1}, b.Stats().Totals)
+		}
+	}
+}
+
+// A call that enters the function while another one's transition waits to be told does not tell it: that would
+// be in its own time.
+func TestAHookOfAnothersTransitionIsNotTheCallsTime(t *testing.T) { // B8
+	mock := clock.NewMock()
+	goes, entered, admitted := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	asked, opened := 0, 0
+	b := steady.Must(steady.NewBreaker(steady.BreakerConfig{
+		SlowThreshold: 500 * time.Millisecond, WindowSize: 1, HalfOpenProbes: 2, OpenDuration: 10 * time.Second, Clock: mock,
+		Rand: func() float64 {
+			if asked++; asked == 2 {
+				close(goes)
+				<-entered
+			}
+			return 0
+		},
+		Hooks: &steady.Hooks{OnTransition: func(tr steady.Transition) {
+			if tr.To == steady.StateOpen {
+				if opened++; opened == 2 {
+					mock.Add(time.Second)
+				}
+			}
+		}},
+	}))
+	call(t, b, mock, 1, 0, steady.Transient)
+	mock.Add(10 * time.Second)
+	sister := allow(t, b)
+	var took time.Duration
+	p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{
+		Policies: []steady.Policy{b, steady.Middleware(func(ctx context.Context, next func(context.Context) error) error {
+			close(admitted)
+			<-goes
+			return next(ctx)
+		})},
+		Hooks: &steady.Hooks{OnAttempt: func(_ context.Context, a steady.Attempt) { took = a.Duration }},
+	}))
+	var probe sync.WaitGroup
+	probe.Go(func() {
+		_, err := p.Do(t.Context(), func(context.Context) (int, error) { close(entered); return 1, nil })
+		assert.NoError(t, err)
+	})
+	<-admitted
+	sister.Done(steady.Transient)
+	probe.Wait()
+	assert.Zero(t, took)
+	assert.Zero(t, b.Stats().Totals.Slow)
 }

@@ -11,11 +11,15 @@ import (
 // deadline is the context that a Timeout gives its function. Most functions pass it on or ask for its Deadline,
 // and return in time: for those it is its parent and a moment. What a context of the standard library has
 // beside that, a timer, a channel and a place in its parent's list, it gets by becoming the child of one, the
-// first time that somebody asks for something that needs it.
+// first time that somebody asks for something that needs it. If by then both the limit has passed and the parent
+// has ended, the parent counts as the first; only a timer could tell.
 type deadline struct {
 	parent context.Context
 	at     instant
 	time   timekeeper
+
+	dating sync.Once
+	date   time.Time // at, as a time of day
 
 	making  sync.Once
 	made    atomic.Bool // real and stop can be read
@@ -27,7 +31,12 @@ type deadline struct {
 // need makes the real context, unless there is one.
 func (d *deadline) need() context.Context {
 	d.making.Do(func() {
-		d.real, d.stop = d.time.withDeadline(d.parent, d.time.wallOf(d.at))
+		if d.retired.Load() { // whatever becomes of the parent, and of the time, after the call
+			d.real, d.stop = context.WithCancel(context.WithoutCancel(d.parent))
+			d.stop()
+		} else {
+			d.real, d.stop = d.time.withDeadline(d.parent, d.timeOfDay())
+		}
 		d.made.Store(true)
 		if d.retired.Load() { // cancel may have missed it
 			d.stop()
@@ -44,9 +53,15 @@ func (d *deadline) cancel() {
 	}
 }
 
+// timeOfDay returns when the context ends, always the same.
+func (d *deadline) timeOfDay() time.Time {
+	d.dating.Do(func() { d.date = d.time.wallOf(d.at) })
+	return d.date
+}
+
 // Deadline implements context.Context.
 func (d *deadline) Deadline() (time.Time, bool) {
-	at := d.time.wallOf(d.at)
+	at := d.timeOfDay()
 	if outer, ok := d.parent.Deadline(); ok && outer.Before(at) {
 		return outer, true
 	}
@@ -66,15 +81,16 @@ func (d *deadline) Err() error {
 
 // errAt is Err for who has just read the clock.
 func (d *deadline) errAt(now instant) error {
-	if !d.made.Load() && now < d.at && !d.retired.Load() && errAt(d.parent, now) == nil {
+	if !d.made.Load() && now < d.at && !d.retired.Load() && d.time.errAt(d.parent, now) == nil {
 		return nil
 	}
 	return d.need().Err()
 }
 
-// errAt returns the error of a context by a reading of the clock that was just taken.
-func errAt(ctx context.Context, now instant) error {
-	if d, ok := ctx.(*deadline); ok {
+// errAt returns the error of a context by a reading that was just taken. A context of another clock takes its
+// own.
+func (k timekeeper) errAt(ctx context.Context, now instant) error {
+	if d, ok := ctx.(*deadline); ok && sameClock(d.time.clock, k.clock) {
 		return d.errAt(now)
 	}
 	return ctx.Err()

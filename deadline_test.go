@@ -165,3 +165,97 @@ func TestTheContextMayBeSharedByManyGoroutines(t *testing.T) { // T1
 		users.Wait()
 	}
 }
+
+func TestAnOuterLimitOnAnotherClockIsSeen(t *testing.T) { // T1
+	synctest.Test(t, func(t *testing.T) {
+		outer := newTimeout(t, steady.TimeoutConfig{Name: "outer", Limit: time.Second})
+		inner := newTimeout(t, steady.TimeoutConfig{Name: "inner", Limit: time.Hour, Clock: clock.NewMock()})
+		err := pipeline(t, outer).Run(t.Context(), func(ctx context.Context) error {
+			return pipeline(t, inner).Run(ctx, func(ctx context.Context) error {
+				for range 10 {
+					if ctx.Err() != nil {
+						return ctx.Err()
+					}
+					time.Sleep(time.Second)
+				}
+				return errors.New("the context has never ended")
+			})
+		})
+		require.ErrorIs(t, err, steady.ErrTimeout)
+	})
+}
+
+func TestAnOuterLimitOnAnotherClockKeepsTheFunctionFromBeingCalled(t *testing.T) { // O1
+	synctest.Test(t, func(t *testing.T) {
+		outer := newTimeout(t, steady.TimeoutConfig{Limit: time.Second})
+		wait := steady.Middleware(func(ctx context.Context, next func(context.Context) error) error {
+			time.Sleep(2 * time.Second)
+			return next(ctx)
+		})
+		onMock := newBulkhead(t, steady.BulkheadConfig{MaxConcurrent: 1, Clock: clock.NewMock()})
+		ran := false
+		err := pipeline(t, outer).Run(t.Context(), func(ctx context.Context) error {
+			return pipeline(t, wait, onMock).Run(ctx, func(context.Context) error { ran = true; return nil })
+		})
+		require.ErrorIs(t, err, steady.ErrTimeout)
+		assert.False(t, ran)
+	})
+}
+
+func TestTheDeadlineIsTheSameEachTime(t *testing.T) { // T1
+	require.NoError(t, within(t, t.Context(), nil, func(ctx context.Context) {
+		first, _ := ctx.Deadline()
+		child, cancel := context.WithCancel(ctx)
+		defer cancel()
+		for range 1000 {
+			again, _ := ctx.Deadline()
+			require.Equal(t, first, again)
+		}
+		again, _ := child.Deadline()
+		assert.Equal(t, first, again)
+	}))
+}
+
+func TestDoneIsClosedWhenTheParentHasEnded(t *testing.T) { // T1
+	for _, c := range []steady.Clock{nil, clock.NewMock()} {
+		parent, cancel := context.WithCancel(t.Context())
+		_ = within(t, parent, c, func(ctx context.Context) {
+			cancel()
+			select {
+			case <-ctx.Done():
+			default:
+				t.Errorf("open on %T", c)
+			}
+		})
+	}
+}
+
+func TestAContextFirstAskedAfterItsCallIsCanceled(t *testing.T) { // T4
+	synctest.Test(t, func(t *testing.T) {
+		var kept context.Context
+		parent, cancel := context.WithCancelCause(t.Context())
+		require.NoError(t, within(t, parent, nil, func(ctx context.Context) { kept = ctx }))
+		cancel(errors.New("later"))
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, context.Canceled, kept.Err())
+		assert.Equal(t, context.Canceled, context.Cause(kept))
+	})
+}
+
+func TestErrAndCauseAgreeWhenBothTheLimitAndTheParentHaveEnded(t *testing.T) { // T1
+	for _, asked := range []bool{false, true} {
+		mock := clock.NewMock()
+		parent, cancel := context.WithCancelCause(t.Context())
+		_ = within(t, parent, mock, func(ctx context.Context) {
+			mock.Add(2 * time.Minute)
+			err, cause := context.Canceled, errBoom
+			if asked {
+				err, cause = context.DeadlineExceeded, context.DeadlineExceeded
+				require.Equal(t, err, ctx.Err())
+			}
+			cancel(errBoom)
+			assert.Equal(t, err, ctx.Err())
+			assert.Equal(t, cause, context.Cause(ctx))
+		})
+	}
+}

@@ -44,6 +44,9 @@ func TestEveryRuleOfTheDesignNamesTestsThatExist(t *testing.T) {
 func TestTheCodeOfTheREADMEIsTakenFromExamples(t *testing.T) {
 	files, err := filepath.Glob("example*_test.go")
 	require.NoError(t, err)
+	adapters, err := filepath.Glob("steady*/example*_test.go")
+	require.NoError(t, err)
+	files = append(files, adapters...)
 	var examples strings.Builder
 	for _, file := range files {
 		source, err := os.ReadFile(file)

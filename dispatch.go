@@ -24,7 +24,7 @@ func (p *Pipeline[T]) newRecord() *record[T] {
 	r := &record[T]{p: p}
 	r.owner = r
 	r.plan = &p.plan
-	r.tickets = make([]ticket, len(p.breakers))
+	r.tickets = make([]*ticket, len(p.breakers))
 	for i, s := range p.breakers {
 		r.tickets[i] = newTicket(s.b, s.once)
 	}
@@ -105,7 +105,7 @@ const (
 func (r *record[T]) dispatch(ctx context.Context) error {
 	looked := r.fresh // with a fresh reading the breakers have looked when they admitted the call
 	now := r.now()
-	if err := errAt(ctx, now); err != nil {
+	if err := r.plan.time.errAt(ctx, now); err != nil {
 		r.end(cut)
 		return err
 	}
@@ -138,6 +138,9 @@ func (r *record[T]) dispatch(ctx context.Context) error {
 		r.made = r.err == nil
 	}
 	a.ended, a.phase = r.plan.time.now(), returned
+	if r.p.classifies() {
+		r.halt(a.ended) // it is not the function's time
+	}
 	r.outcome = r.classify()
 	a.phase = judged
 	r.conclude(&a, r.err)
@@ -151,6 +154,7 @@ func (r *record[T]) unwind(a *attempt) {
 	switch a.phase {
 	case starting: // a hook panicked
 		r.outcome = Ignored
+		r.back()
 		r.stop(a.began)
 		return
 	case inside:
@@ -204,6 +208,9 @@ func (c *call) report(a *attempt, err error) {
 		})
 	}
 }
+
+// classifies reports whether the caller's code says what results mean.
+func (p *Pipeline[T]) classifies() bool { return p.cfg.Classify != nil || p.classifyErr != nil }
 
 // classify says what the function's result means.
 func (r *record[T]) classify() Outcome {

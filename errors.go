@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -132,6 +133,18 @@ func (e *RetryError) Error() string {
 		s += "; last error: " + untitled(e.Last)
 	}
 	return s
+}
+
+// Timeout reports whether the Reason or the Last error is a timeout, as net.Error has it.
+func (e *RetryError) Timeout() bool {
+	var timeout interface{ Timeout() bool }
+	for _, err := range e.Unwrap() {
+		if errors.As(err, &timeout) && timeout.Timeout() ||
+			errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+			return true
+		}
+	}
+	return false
 }
 
 // Unwrap returns the Reason and the Last error, those that are not nil.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"testing"
 	"time"
@@ -208,4 +209,23 @@ func TestARejectionAfterAFailedAttemptKeepsTheAttemptsError(t *testing.T) {
 func TestMustPanicsWithTheError(t *testing.T) {
 	assert.Equal(t, 7, steady.Must(7, nil))
 	assert.PanicsWithValue(t, errBoom, func() { steady.Must(7, errBoom) })
+}
+
+// net/http's url.Error asks the error that it wraps, and that one only.
+func TestARetryErrorIsATimeoutIfWhatEndedItIs(t *testing.T) {
+	timeout := &steady.TimeoutError{Policy: "t", Limit: time.Second, Err: errBoom}
+	assert.True(t, (&steady.RetryError{Reason: steady.ErrRetriesExhausted, Last: fmt.Errorf("read: %w", timeout)}).Timeout())
+	assert.True(t, (&steady.RetryError{Reason: context.DeadlineExceeded, Last: errBoom}).Timeout())
+	assert.True(t, (&url.Error{Op: "Get", URL: "/", Err: &steady.RetryError{Last: timeout}}).Timeout())
+	assert.False(t, (&steady.RetryError{Reason: steady.ErrRetriesExhausted, Last: errBoom}).Timeout())
+	assert.False(t, (&steady.RetryError{Reason: steady.ErrRetryDeadline}).Timeout())
+	assert.False(t, (*steady.RetryError)(nil).Timeout())
+}
+
+func TestARetryErrorOfAJoinedDeadlineIsATimeout(t *testing.T) {
+	err := &steady.RetryError{
+		Reason: steady.ErrRetriesExhausted,
+		Last:   errors.Join(&net.OpError{Op: "read", Err: errors.New("reset")}, context.DeadlineExceeded),
+	}
+	assert.True(t, err.Timeout())
 }

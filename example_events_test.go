@@ -172,7 +172,7 @@ func ExampleLogHooks() {
 	}
 	// Output:
 	// level=ERROR msg="breaker opened" steady.breaker.name=catalog steady.breaker.from=closed steady.breaker.to=forced-open steady.breaker.reason=manual detail="manual: maintenance" calls=0 failed=0 slow=0 in_flight=0 overdue=0
-	// level=WARN msg="call rejected" steady.policy.name=catalog reason="breaker open" suppressed=0
+	// level=WARN msg="call rejected" steady.breaker.name=catalog error.type=breaker_open suppressed=0
 }
 
 // One line for the post-mortem.

@@ -75,8 +75,7 @@ func (r *record[T]) letGo(err error) {
 // failLate tells the breakers that the result failed.
 func (c *call) failLate(now instant) {
 	changed := false
-	for i := range c.tickets {
-		t := &c.tickets[i]
+	for _, t := range c.tickets {
 		changed = t.b.failLate(t, now) || changed
 	}
 	if changed {
@@ -87,8 +86,8 @@ func (c *call) failLate(now instant) {
 // retire recycles the record of a held call, whose tickets have remembered what became of them.
 func (p *Pipeline[T]) retire(r *record[T]) {
 	r.take()
-	for i := range r.tickets {
-		r.tickets[i].clear()
+	for _, t := range r.tickets {
+		t.clear()
 	}
 	p.recycle(r)
 }

@@ -33,7 +33,7 @@ type dueQueue struct {
 func (q *dueQueue) add(d *due, t *ticket, at instant) {
 	d.at, d.ticket, d.queued = at, t, true
 	prev := q.last
-	for prev != nil && (prev.at > at || prev.at == at && prev.ticket.number > t.number) {
+	for prev != nil && (prev.at > at || prev.at == at && at != never && prev.ticket.number > t.number) {
 		prev = prev.prev
 	}
 	d.prev = prev
@@ -109,11 +109,8 @@ func (e *entrants) add(t *ticket, now instant) bool {
 // collect makes those on the list that are in the function part of what runs. A call that enters meanwhile
 // either is seen to, or finds itself off the list and adds itself. b.mu must be held.
 func (b *Breaker) collect() {
-	if b.entrants.top.Load() == nil {
-		return
-	}
-	b.entrants.count.Store(0)
-	var t *ticket // the first to be listed
+	b.entrants.count.Store(0) // even if the list is empty, for the last who counted may have come between these two lines
+	var t *ticket             // the first to be listed
 	for next := b.entrants.top.Swap(nil); next != nil; {
 		t, next, next.next = next, next.next, t
 	}

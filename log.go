@@ -2,6 +2,7 @@ package steady
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -9,9 +10,10 @@ import (
 
 // LogHooks returns Hooks that write to logger, nil meaning slog.Default(): an opened breaker as an error, a
 // half-open one, retries and timeouts as warnings, a closed breaker as information, and rejections as a
-// warning, at most one line a second for each policy, with the number of those that were left out. Attempts
-// and completed calls are not logged. What a breaker in Shadow only would have done is a warning at most, and
-// its message begins with "shadow". The messages are constant; what differs is in the attributes.
+// warning, at most one line a second for each policy, with the number of those since the line before that were
+// left out. Attempts and completed calls are not logged. What a breaker in Shadow only would have done is a warning
+// at most, and its message begins with "shadow". The messages are constant; what differs is in the attributes, which
+// have the names of those of the metrics that package steadyotel makes, where it has them.
 func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {
 		logger = slog.Default()
@@ -81,9 +83,13 @@ func (l *logHooks) reject(ctx context.Context, r Rejection) {
 	if !due {
 		return
 	}
+	name, kind := "steady.breaker.name", "breaker_open"
+	if errors.Is(r.Err.Reason, ErrBulkheadFull) {
+		name, kind = "steady.bulkhead.name", "bulkhead_full"
+	}
 	attrs := []slog.Attr{
-		slog.String("steady.policy.name", r.Policy),
-		slog.String("reason", untitled(r.Err.Reason)),
+		slog.String(name, r.Policy),
+		slog.String("error.type", kind),
 		slog.Int("suppressed", suppressed),
 	}
 	if after := r.Err.RetryAfter(); after > 0 {

@@ -105,7 +105,7 @@ func TestRejectionsAreOneLineASecondForEachPolicy(t *testing.T) {
 		log.lines(t)
 		open := func(suppressed int, left time.Duration) map[string]any {
 			return map[string]any{
-				"level": "WARN", "msg": "call rejected", "steady.policy.name": "catalog", "reason": "breaker open",
+				"level": "WARN", "msg": "call rejected", "steady.breaker.name": "catalog", "error.type": "breaker_open",
 				"suppressed": float64(suppressed), "retry_after": float64(left),
 			}
 		}
@@ -123,7 +123,7 @@ func TestRejectionsAreOneLineASecondForEachPolicy(t *testing.T) {
 		reject(3)
 		assert.Equal(t, []map[string]any{
 			open(0, 10*time.Second),
-			{"level": "WARN", "msg": "call rejected", "steady.policy.name": "pool", "reason": "bulkhead full", "suppressed": 0.0},
+			{"level": "WARN", "msg": "call rejected", "steady.bulkhead.name": "pool", "error.type": "bulkhead_full", "suppressed": 0.0},
 		}, log.lines(t))
 
 		time.Sleep(time.Nanosecond)

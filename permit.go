@@ -39,8 +39,8 @@ type ticketState struct {
 // tickets counts them.
 var tickets atomic.Uint64
 
-func newTicket(b *Breaker, once bool) ticket {
-	return ticket{b: b, number: tickets.Add(1), once: once, entrant: entrant{entered: outside}}
+func newTicket(b *Breaker, once bool) *ticket {
+	return &ticket{b: b, number: tickets.Add(1), once: once, entrant: entrant{entered: outside}}
 }
 
 // clear ends the permit. Its dues are in no queue any more.
@@ -52,8 +52,7 @@ func (t *ticket) clear() { t.gen, t.ticketState = nil, ticketState{} }
 // ProbeTimeout. Nothing here sees the caller's context: when the caller has cancelled, Done(Ignored) says so.
 // OnReject gets context.Background().
 func (b *Breaker) Allow() (Permit, error) {
-	t := newTicket(b, true)
-	p := Permit{&t}
+	p := Permit{newTicket(b, true)}
 	now := b.time.now()
 	rejected, hooked := b.admit(context.Background(), now, p.t)
 	if rejected != nil {
@@ -65,6 +64,7 @@ func (b *Breaker) Allow() (Permit, error) {
 	given := false
 	defer func() {
 		if !given { // a hook panicked
+			b.back(p.t, false)
 			b.finish(p.t, now, Ignored, false)
 			b.settle()
 		}
@@ -99,9 +99,10 @@ func (p Permit) Done(o Outcome) {
 // closed and nothing can have become due, and while it is open, it takes no lock. It reports whether
 // hooks may have run since now.
 func (b *Breaker) admit(ctx context.Context, now instant, t *ticket) (rejected *RejectedError, hooked bool) {
+	due := b.due(now) // before the state, which a look changes before it moves what is due
 	switch g := b.gen.Load(); g.state {
 	case StateClosed, StateForcedClosed:
-		if !b.due(now) {
+		if !due {
 			t.gen = g
 			return nil, false
 		}
@@ -187,6 +188,7 @@ func (b *Breaker) start(t *ticket, now instant) (changed bool) {
 
 func (b *Breaker) startLocked(t *ticket, now instant) (changed bool) {
 	b.mu.Lock()
+	before, tripped := b.transitions, b.tripped
 	b.catchUp(now)
 	b.halt(t, now) // a run before this one may have been unwound
 	b.collect()
@@ -196,9 +198,18 @@ func (b *Breaker) startLocked(t *ticket, now instant) (changed bool) {
 	if t.probe && b.live(t) {
 		b.awaitProbe(t, now)
 	}
-	changed = b.unsettled()
+	// Whoever made a change delivers it: what others made is not to be told in this call's time.
+	changed = (b.transitions != before || b.tripped != tripped) && b.unsettled()
 	b.mu.Unlock()
 	return changed
+}
+
+// back takes back a start: a hook panicked, and the call does not enter the function. Others may have been in
+// it before with the same permit.
+func (b *Breaker) back(t *ticket, again bool) {
+	b.mu.Lock()
+	t.started = again
+	b.mu.Unlock()
 }
 
 // stop notes that the call has left the function at now, with its permit: a Retry inside may send it there
@@ -384,7 +395,7 @@ func (b *Breaker) stage(p *plan, next handler) handler {
 }
 
 func (s *breakerStage) handle(ctx context.Context, c *call) error {
-	t := &c.tickets[s.index]
+	t := c.tickets[s.index]
 	if c.hold {
 		t.clear() // it remembered the attempt before
 	}

@@ -11,7 +11,7 @@ var faults = []fault{
 	},
 	{
 		"O1", "a context that ended on the way in is not looked at again", "dispatch.go",
-		"if err := errAt(ctx, now); err != nil {", "if err := errAt(ctx, now); false {",
+		"if err := r.plan.time.errAt(ctx, now); err != nil {", "if err := r.plan.time.errAt(ctx, now); false {",
 		"TestAContextThatEndsOnTheWayInNeverReachesTheFunction",
 	},
 	{
@@ -412,8 +412,23 @@ var faults = []fault{
 	},
 	{
 		"B7", "of calls that become slow at the same moment, who looked when says which is the first", "inflight.go",
-		" || prev.at == at && prev.ticket.number > t.number", "",
+		" || prev.at == at && at != never && prev.ticket.number > t.number", "",
 		"TestTheOrderOfCallsThatEnteredAtTheSameMomentDoesNotDependOnWhoLooked",
+	},
+	{
+		"B7", "who comes while a look goes on passes by the state before it", "permit.go",
+		"\t\tif !due {", "\t\tif !b.due(now) && (due || !due) {",
+		"TestWhoeverComesAfterADueMomentFindsTheBreakerOpen",
+	},
+	{
+		"B7", "the list, once full, is not used again", "inflight.go",
+		"\tb.entrants.count.Store(0) //", "\tif b.entrants.top.Load() == nil {\n\t\treturn\n\t}\n\tb.entrants.count.Store(0) //",
+		"TestTheListIsUsedAgainAfterItWasFull",
+	},
+	{
+		"B7", "calls that never become slow are put in order", "inflight.go",
+		" && at != never", "",
+		"TestCallsThatNeverBecomeSlowAreInNoOrder",
 	},
 	{
 		"B7", "a probe's end is not expected", "inflight.go",
@@ -444,6 +459,16 @@ var faults = []fault{
 		"B7", "the list of those that have entered keeps all of them for ever", "inflight.go",
 		"e.count.Add(1) > maxEntrants", "false",
 		"TestFinishedCallsAreNotKept",
+	},
+	{
+		"B8", "Classify is the function's time for who looks meanwhile", "dispatch.go",
+		"if r.p.classifies() {", "if false {",
+		"TestClassifyIsNotTheFunctionsTimeWhoeverLooks",
+	},
+	{
+		"B8", "a call that enters tells another's transition", "permit.go",
+		"changed = (b.transitions != before || b.tripped != tripped) && b.unsettled()", "changed = b.unsettled()\n\t_, _ = before, tripped",
+		"TestAHookOfAnothersTransitionIsNotTheCallsTime",
 	},
 	{
 		"B8", "what fell due in the wait for a slot is heard in the function's time", "dispatch.go",
@@ -554,6 +579,11 @@ var faults = []fault{
 		"B14", "a call counts in the totals each time it ends", "permit.go",
 		"if t.started && !t.counted {", "if t.started {",
 		"TestAbandonedCallCountsOnceInTheBreakerInside",
+	},
+	{
+		"B14", "a call that did not enter the function counts in the totals", "permit.go",
+		"\tt.started = again\n", "\t_ = again\n",
+		"TestACallThatAHookKeptFromTheFunctionIsNotCounted",
 	},
 	{
 		"B14", "a call counts as slow in the totals for each slow attempt", "inflight.go",
@@ -685,6 +715,21 @@ var faults = []fault{
 		"TestTheContextEndsAtItsLimitWhateverWasAskedOfIt",
 	},
 	{
+		"T1", "a limit on another clock is measured on this one", "deadline.go",
+		"ok && sameClock(d.time.clock, k.clock)", "ok",
+		"TestAnOuterLimitOnAnotherClockIsSeen",
+	},
+	{
+		"T1", "the deadline is another time of day each time", "deadline.go",
+		"d.dating.Do(func() { d.date = d.time.wallOf(d.at) })", "d.date = d.time.wallOf(d.at)",
+		"TestTheDeadlineIsTheSameEachTime",
+	},
+	{
+		"T1", "on a fake clock Done closes some time after the parent", "clock.go",
+		"if err := parent.Err(); err != nil { // not", "if err := parent.Err(); false { // not",
+		"TestDoneIsClosedWhenTheParentHasEnded",
+	},
+	{
 		"T1", "contexts made of the function's take a goroutine each", "deadline.go",
 		"\tif _, ok := key.(*int); ok {", "\tif false {",
 		"TestContextsMadeOfTheContextTakeNoGoroutine",
@@ -750,9 +795,9 @@ var faults = []fault{
 		"TestCallsThatHaveEndedLeaveNoTimer",
 	},
 	{
-		"T4", "a context asked for Done after its call has a timer of its own", "deadline.go",
-		"if d.retired.Load() { //", "if false { //",
-		"TestAContextThatOutlivesItsCallHasEnded",
+		"T4", "a context first asked after its call says what became of the parent", "deadline.go",
+		"if d.retired.Load() { // whatever", "if false { // whatever",
+		"TestAContextFirstAskedAfterItsCallIsCanceled",
 	},
 	{
 		"T4", "deadlines run on the system clock", "clock.go",
@@ -953,7 +998,7 @@ var faults = []fault{
 	},
 	{
 		"C3", "every admission makes a ticket", "permit.go",
-		"\tt := &c.tickets[s.index]\n", "\tc.tickets = make([]ticket, len(c.tickets))\n\tt := &c.tickets[s.index]\n",
+		"\tt := c.tickets[s.index]\n", "\tt := newTicket(s.b, s.once)\n\tc.tickets[s.index] = t\n",
 		"TestASuccessAllocatesNothing",
 	},
 }
