@@ -1,0 +1,5 @@
+//go:build !race
+
+package steadyotel_test
+
+const raceEnabled = false
