@@ -1,7 +1,9 @@
 package steadyhttp
 
 import (
+	"fmt"
 	"io"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 // body is a response's body that tells, once, how it ended: read to its end or closed, or failed.
 type body struct {
+	x     *exchange
 	inner io.ReadCloser
 	end   func(err error)
 
@@ -18,9 +21,9 @@ type body struct {
 }
 
 // watch limits the time that a Read may wait.
-func (b *body) watch(x *exchange) {
-	if limit := x.call.t.cfg.Timeouts.ReadIdle; limit > 0 {
-		b.idle = &idleness{x: x, limit: limit}
+func (b *body) watch() {
+	if limit := b.x.call.t.cfg.Timeouts.ReadIdle; limit > 0 {
+		b.idle = &idleness{x: b.x, limit: limit}
 	}
 }
 
@@ -31,6 +34,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case err == io.EOF || b.closed.Load(): //nolint:errorlint // as io.Reader has it
 		b.finish(nil)
 	default:
+		err = b.x.late(err)
 		b.finish(err)
 	}
 	return n, err
@@ -56,6 +60,21 @@ func (b *body) finish(err error) {
 	if !b.ended.Swap(true) {
 		b.end(err)
 	}
+}
+
+// upgraded is the body of a 101 response: the connection.
+type upgraded struct {
+	*body
+	io.Writer
+}
+
+// CloseWrite ends what is sent, where the connection can do that: with it httputil.ReverseProxy passes on that one side has
+// nothing more to say.
+func (u upgraded) CloseWrite() error {
+	if w, ok := u.inner.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return fmt.Errorf("steadyhttp: CloseWrite: %w", http.ErrNotSupported)
 }
 
 // idleness ends an attempt of whose body a Read has waited for too long.

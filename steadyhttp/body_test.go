@@ -3,6 +3,7 @@ package steadyhttp_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -206,21 +207,74 @@ func (b *slowToClose) Read([]byte) (int, error) { <-b.closing; return 0, errBoom
 func (b *slowToClose) Close() error             { close(b.closing); <-b.failed; return nil }
 
 func TestTheDeadlinesKeepRunningWhileABodyIsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := newTransport(t, steadyhttp.Config{
-			Base: base(func(req *http.Request) (*http.Response, error) {
-				resp := response(200, "")
-				resp.Body, resp.ContentLength = io.NopCloser(blocked(req.Context())), -1
-				return resp, nil
-			}),
-			Dependency: dependency(func(cfg *steady.DependencyConfig) { cfg.AttemptTimeout = 40 * time.Second }),
+	const attempt, total, callers = 40 * time.Second, 50 * time.Second, 20 * time.Second
+	for name, c := range map[string]struct {
+		change func(*steady.DependencyConfig)
+		tries  int           // the last of which is answered
+		caller time.Duration // how long the caller waits
+		want   time.Duration
+		policy string
+	}{
+		"the attempt's": {func(d *steady.DependencyConfig) { d.AttemptTimeout, d.Timeout = attempt, total }, 1, time.Hour, attempt, "api.attempt"},
+		"the attempt's alone": {func(d *steady.DependencyConfig) {
+			d.AttemptTimeout, d.Timeout, d.NoTimeout = attempt, 0, true
+		}, 1, time.Hour, attempt, "api.attempt"},
+		"the call's":       {func(d *steady.DependencyConfig) { d.Timeout = total }, 1, time.Hour, total, "api"},
+		"the call's first": {func(d *steady.DependencyConfig) { d.AttemptTimeout, d.Timeout = attempt, total }, 2, time.Hour, total, "api"},
+		"the caller's":     {func(d *steady.DependencyConfig) { d.AttemptTimeout, d.Timeout = attempt, total }, 1, callers, callers, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries := 0
+				tr := newTransport(t, steadyhttp.Config{
+					Base: base(func(req *http.Request) (*http.Response, error) {
+						if tries++; tries < c.tries {
+							time.Sleep(attempt / 2)
+							return nil, errBoom
+						}
+						resp := response(200, "")
+						resp.Body, resp.ContentLength = io.NopCloser(blocked(req.Context())), -1
+						return resp, nil
+					}),
+					Dependency: dependency(c.change),
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), c.caller)
+				defer cancel()
+				start := time.Now()
+				body := open(t, tr, get(t).WithContext(ctx))
+				for range 2 { // however often it is read
+					_, err := io.Copy(io.Discard, body)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					assert.Equal(t, c.want, time.Since(start))
+					var timeout *steady.TimeoutError
+					if errors.As(err, &timeout) != (c.policy != "") {
+						t.Fatalf("the error of %q is %v", c.policy, err)
+					}
+					if timeout != nil {
+						assert.Equal(t, c.policy, timeout.Policy)
+						assert.Equal(t, c.want, timeout.Limit)
+					}
+				}
+				assert.Equal(t, c.tries, failures(tr))
+				assertFree(t, tr)
+			})
 		})
-		start := time.Now()
+	}
+}
+
+func TestABodysOwnErrorIsNotTheDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTransport(t, steadyhttp.Config{Base: base(func(req *http.Request) (*http.Response, error) {
+			resp := response(200, "")
+			resp.ContentLength = -1
+			resp.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
+				<-req.Context().Done()
+				return 0, errBoom
+			}))
+			return resp, nil
+		})})
 		_, err := io.Copy(io.Discard, open(t, tr, get(t)))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, 40*time.Second, time.Since(start))
-		assert.Equal(t, 1, failures(tr))
-		assertFree(t, tr)
+		assert.Equal(t, errBoom, err)
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 
 	"github.com/steady-go/steady"
@@ -21,6 +20,7 @@ type call struct {
 	intent steady.Intent
 	key    string // the Idempotency-Key that was made for it, if any
 
+	began    time.Time // on the dependency's clock
 	attempts int
 	sent     bool           // the caller's body is the base transport's to close
 	kept     *http.Response // a response that was to be retried, whole in memory, until another attempt is made
@@ -58,6 +58,7 @@ func (c *call) run() (*http.Response, error) {
 			c.leave()
 		}
 	}()
+	c.began = c.host.now()
 	x, release, err := c.host.pipeline(c.intent, c.replayable()).Hold(c.req.Context(), c.attempt)
 	if err != nil {
 		if c.kept != nil && c.req.Context().Err() == nil {
@@ -84,7 +85,7 @@ func (c *call) closeUnsent() {
 // attempt is one run of the base transport.
 func (c *call) attempt(ctx context.Context) (*exchange, error) {
 	c.attempts++
-	x := &exchange{call: c}
+	x := &exchange{call: c, limits: ctx}
 	ctx, x.cancel = context.WithCancel(ctx)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { x.asked.Store(true) },
@@ -148,7 +149,10 @@ func (c *call) request(ctx context.Context, x *exchange) (*http.Request, error) 
 			if err != nil {
 				return nil, err
 			}
-			return &sentBody{ReadCloser: body, failed: &x.unreadable}, nil
+			if body == nil {
+				return nil, errors.New("it returned no body")
+			}
+			return x.send(body), nil
 		}
 	}
 	if c.sent {
@@ -160,7 +164,7 @@ func (c *call) request(ctx context.Context, x *exchange) (*http.Request, error) 
 		return req, nil
 	}
 	c.sent = true
-	req.Body = &sentBody{ReadCloser: c.req.Body, failed: &x.unreadable}
+	req.Body = x.send(c.req.Body)
 	return req, nil
 }
 
@@ -176,32 +180,12 @@ func (c *call) cancelled() bool {
 	}
 }
 
-// blameless reports whether the dependency has nothing to do with an attempt's error: the caller's body could not be
-// read, the caller is gone, or net/http took the request for invalid, and so did not even ask for a connection.
+// blameless reports whether the dependency has nothing to do with an attempt's error: there is something wrong with the
+// caller's body, the caller is gone, or net/http took the request for invalid, and so did not even ask for a connection.
 func (c *call) blameless(ctx context.Context, x *exchange) bool {
-	if x.unreadable.Load() || c.cancelled() {
+	if x.blamed.Load() || c.cancelled() {
 		return true
 	}
 	_, std := c.t.base.(*http.Transport)
 	return std && !x.asked.Load() && ctx.Err() == nil
-}
-
-// sentBody is a request's body that remembers whether reading it failed, of itself and not because it was closed.
-type sentBody struct {
-	io.ReadCloser
-	failed *atomic.Bool
-	closed atomic.Bool
-}
-
-func (b *sentBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !b.closed.Load() {
-		b.failed.Store(true)
-	}
-	return n, err
-}
-
-func (b *sentBody) Close() error {
-	b.closed.Store(true)
-	return b.ReadCloser.Close()
 }

@@ -2,6 +2,7 @@ package steadyhttp
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -22,8 +23,8 @@ import (
 //
 // A Transport knows more than the error tells: with a base transport that reports to net/http/httptrace, an error that
 // came before there was a connection is Unsent, a dial error after there had been one is not, and what the caller did
-// wrong, an invalid header or a request body that cannot be read, is Ignored. A Config.Classify that returns 0 leaves it
-// to that.
+// wrong, an invalid header, a request body that cannot be read or has another length than announced, is Ignored. A
+// Config.Classify that returns 0 leaves it to that.
 func Classify(resp *http.Response, err error) steady.Outcome {
 	if err != nil {
 		return classifyError(err)
@@ -57,16 +58,21 @@ func classifyError(err error) steady.Outcome {
 	}
 }
 
-// refusedByTLS reports whether the two sides will never come together: the server's certificate does not pass, the
-// server says so of ours, or it does not speak TLS.
+// refusedByTLS reports whether the two sides will never come together: the server's certificate does not pass, be it
+// verified by crypto/tls or by a VerifyConnection of the caller's, the server says so of ours, or it does not speak TLS.
 func refusedByTLS(err error) bool {
 	var (
 		ours    *tls.CertificateVerificationError
+		invalid x509.CertificateInvalidError
+		unknown x509.UnknownAuthorityError
+		name    x509.HostnameError
 		theirs  *net.OpError
 		garbage tls.RecordHeaderError
 	)
-	if errors.As(err, &ours) || errors.As(err, &garbage) {
-		return true
+	for _, target := range []any{&ours, &invalid, &unknown, &name, &garbage} {
+		if errors.As(err, target) {
+			return true
+		}
 	}
 	// The alert's type is crypto/tls's own.
 	return errors.As(err, &theirs) && theirs.Op == "remote error" && strings.Contains(theirs.Err.Error(), "certificate")

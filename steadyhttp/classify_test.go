@@ -3,6 +3,7 @@ package steadyhttp_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -62,6 +63,24 @@ func TestWhatTLSRefusesIsPermanent(t *testing.T) {
 		s, b := serve(t, h, (*httptest.Server).StartTLS)
 		b.TLSClientConfig.ServerName = "elsewhere.test"
 		once(t, s.URL, b)
+	})
+	t.Run("what a verification of one's own finds", func(t *testing.T) {
+		s, b := serve(t, h, (*httptest.Server).StartTLS)
+		trusted := b.TLSClientConfig.RootCAs
+		for want, opts := range map[string]x509.VerifyOptions{
+			"unknown authority": {Roots: x509.NewCertPool()},
+			"not elsewhere":     {Roots: trusted, DNSName: "elsewhere.test"},
+			"has expired":       {Roots: trusted, CurrentTime: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)},
+		} {
+			b := b.Clone()
+			b.TLSClientConfig.InsecureSkipVerify = true
+			b.TLSClientConfig.VerifyConnection = func(state tls.ConnectionState) error {
+				_, err := state.PeerCertificates[0].Verify(opts)
+				assert.ErrorContains(t, err, want)
+				return err
+			}
+			once(t, s.URL, b)
+		}
 	})
 	t.Run("ours", func(t *testing.T) {
 		s, b := serve(t, h, func(s *httptest.Server) {

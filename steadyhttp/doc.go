@@ -14,7 +14,8 @@
 //
 // A call is slow by the time to its response's header. The slot in the bulkhead and the deadlines stay until the body is
 // closed, read to its end, or fails, and a body that fails is a failure of the call: close every body, as ever.
-// Timeouts run on while a body is read; they must leave the time for it.
+// Timeouts run on while a body is read; they must leave the time for it. The connection that follows a 101 response holds
+// its slot until it is closed too, but with net/http no deadline ends it: it is the caller's.
 //
 // Leave http.Client.Timeout at zero. A transport cannot see it, only the deadline it puts on the request: it bounds all
 // the attempts, the delays between them and the reading of the body together; a delay that would not fit is not slept;

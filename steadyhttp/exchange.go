@@ -3,8 +3,10 @@ package steadyhttp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -21,10 +23,11 @@ const (
 type exchange struct {
 	call   *call
 	resp   *http.Response
-	cancel context.CancelFunc // ends the attempt's context
+	limits context.Context    // has the deadlines of the attempt and of the call
+	cancel context.CancelFunc // ends the attempt's context, which is a child of that
 
 	asked, connected atomic.Bool // net/http asked for a connection; it got one
-	unreadable       atomic.Bool // the caller's body could not be read
+	blamed           atomic.Bool // the caller's body could not be read, or has another length than announced
 	local            bool        // the error is not the dependency's
 }
 
@@ -69,7 +72,7 @@ func (x *exchange) discard() {
 	defer x.cancel()
 	body := x.resp.Body
 	defer func() { _ = body.Close() }()
-	if x.resp.ContentLength > drainBytes {
+	if x.resp.ContentLength > drainBytes && !bodyless(x.call.req.Method, x.resp) {
 		return
 	}
 	timer := x.call.host.afterFunc(drainTime, x.cancel)
@@ -91,21 +94,18 @@ func (x *exchange) deliver(release func(error)) *http.Response {
 	}
 	resp := x.resp
 	if bodyless(x.call.req.Method, resp) {
+		defer end(nil) // whatever the Close does
 		_ = resp.Body.Close()
 		resp.Body = http.NoBody
-		end(nil)
 		return resp
 	}
-	b := &body{inner: resp.Body, end: end}
+	b := &body{x: x, inner: resp.Body, end: end}
 	if resp.StatusCode != http.StatusSwitchingProtocols {
-		b.watch(x)
+		b.watch()
 	}
 	resp.Body = b
-	if w, ok := b.inner.(io.Writer); ok { // the connection after a 101
-		resp.Body = struct {
-			*body
-			io.Writer
-		}{b, w}
+	if w, ok := b.inner.(io.Writer); ok {
+		resp.Body = upgraded{b, w}
 	}
 	return resp
 }
@@ -114,4 +114,19 @@ func (x *exchange) deliver(release func(error)) *http.Response {
 func bodyless(method string, resp *http.Response) bool {
 	return method == http.MethodHead || resp.Body == http.NoBody ||
 		resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified
+}
+
+// late says which Timeout it was whose deadline has failed the reading of a body: the error by itself only says that one
+// has passed.
+func (x *exchange) late(err error) error {
+	passed := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)
+	if !passed || !errors.Is(x.limits.Err(), context.DeadlineExceeded) || x.call.req.Context().Err() != nil {
+		return err
+	}
+	timeout, attempt := x.call.host.dependency.Timeout(), x.call.host.dependency.AttemptTimeout()
+	at, _ := x.limits.Deadline()
+	if timeout == nil || attempt != nil && at.Before(x.call.began.Add(timeout.Config().Limit)) {
+		timeout = attempt
+	}
+	return &steady.TimeoutError{Policy: timeout.Name(), Limit: timeout.Config().Limit, Err: err}
 }

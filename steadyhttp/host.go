@@ -20,7 +20,7 @@ type host struct {
 	// Guarded by the mutex of the hosts it is one of.
 	calls int           // that have begun, and whose body has not ended
 	uses  uint64        // calls there have been
-	idle  *list.Element // its place among the hosts without calls; nil while it has some
+	place *list.Element // among the hosts without calls; nil while it has some
 }
 
 // newHost makes a host's Dependency and pipelines.
@@ -95,8 +95,12 @@ func (h *host) pipeline(intent steady.Intent, replayable bool) *steady.Pipeline[
 	}
 }
 
-// forgettable reports whether nothing is lost with a host that has no calls.
+// forgettable reports whether nothing is lost with a host that has no calls: its breaker is closed, and nobody calls it
+// by another way than the Transport.
 func (h *host) forgettable() bool {
+	if slots := h.dependency.Bulkhead(); slots != nil && slots.Stats().InFlight > 0 {
+		return false
+	}
 	b := h.dependency.Breaker()
 	return b == nil || b.State() == steady.StateClosed
 }

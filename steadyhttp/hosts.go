@@ -28,10 +28,16 @@ type hosts struct {
 	mu     sync.Mutex
 	byName map[string]*host
 	idle   *list.List // of *host without calls, the longest unused first
+	stuck  *list.List // of *host without calls that had to stay when room was sought, the longest not looked at first
 }
 
+// maxLooks is at how many of the stuck hosts one call looks again. A breaker closes by calls, which take its host from
+// among them; what the caller does to it by other ways is found out by and by. Looking at all of them each time would
+// make a rejection cost the more, the more hosts there are.
+const maxLooks = 32
+
 func newHosts(limit int, make func(name string) (*host, error)) *hosts {
-	return &hosts{limit: limit, make: make, byName: map[string]*host{}, idle: list.New()}
+	return &hosts{limit: limit, make: make, byName: map[string]*host{}, idle: list.New(), stuck: list.New()}
 }
 
 // hostName returns the name of a URL's host: in lower case, without the scheme's own port.
@@ -80,70 +86,81 @@ func (s *hosts) use(name string, fresh *host) *host {
 		h = fresh
 		s.byName[name] = h
 	}
-	if h.idle != nil {
-		s.idle.Remove(h.idle)
-		h.idle = nil
-	}
+	s.takeOut(h)
 	h.calls++
 	h.uses++
 	return h
+}
+
+// takeOut takes a host from among those without calls, if it is there; s.mu must be held.
+func (s *hosts) takeOut(h *host) {
+	if h.place != nil {
+		s.idle.Remove(h.place) // does nothing for one in the other list
+		s.stuck.Remove(h.place)
+		h.place = nil
+	}
 }
 
 func (s *hosts) leave(h *host) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.calls--; h.calls == 0 {
-		h.idle = s.idle.PushBack(h)
+		h.place = s.idle.PushBack(h)
 	}
 }
 
 // makeRoom forgets one host, and reports whether there may be room then. A breaker that is asked for its state may run
 // hooks, so it is asked without the lock.
 func (s *hosts) makeRoom() bool {
-	for range s.count(s.idle.Len) {
-		h, uses := s.longestUnused()
+	looks := 0
+	for {
+		h, uses, again := s.candidate(looks)
 		if h == nil {
-			break
+			return s.hasRoom()
+		}
+		if again {
+			looks++
 		}
 		if s.forget(h, uses, h.forgettable()) {
 			return true
 		}
 	}
-	return s.count(func() int { return len(s.byName) }) < s.limit
 }
 
-func (s *hosts) count(n func() int) int {
+func (s *hosts) hasRoom() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return n()
+	return len(s.byName) < s.limit
 }
 
-// longestUnused returns a host without calls, and how often it has been used.
-func (s *hosts) longestUnused() (*host, uint64) {
+// candidate returns a host without calls, if there is one that may make room, how often it has been used, and whether it
+// is one of the stuck ones, of which so many have been looked at again.
+func (s *hosts) candidate(looks int) (h *host, uses uint64, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := s.idle.Front()
-	if first == nil {
-		return nil, 0
+	if first == nil && looks < min(maxLooks, s.stuck.Len()) {
+		first, again = s.stuck.Front(), true
 	}
-	h := first.Value.(*host)
-	return h, h.uses
+	if first == nil {
+		return nil, 0, false
+	}
+	h = first.Value.(*host)
+	return h, h.uses, again
 }
 
-// forget forgets a host that was found to be forgettable, unless it has been used since. One that has to stay goes to
-// the end of the line, so that the next search does not begin with it again.
+// forget forgets a host that was found to be forgettable, unless it has been used since. One that has to stay is stuck.
 func (s *hosts) forget(h *host, uses uint64, forgettable bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.idle == nil || h.uses != uses {
+	if h.place == nil || h.uses != uses {
 		return false
 	}
+	s.takeOut(h)
 	if !forgettable {
-		s.idle.MoveToBack(h.idle)
+		h.place = s.stuck.PushBack(h)
 		return false
 	}
-	s.idle.Remove(h.idle)
-	h.idle = nil
 	delete(s.byName, h.name)
 	return true
 }

@@ -178,22 +178,72 @@ func TestACallThatIsOverBeforeItBeginsTakesNoPlace(t *testing.T) {
 	assert.NotNil(t, tr.Dependency("a"))
 }
 
-// A breaker that is asked for its state may run hooks, and those may use the transport.
+// A breaker that is asked for its state may find that it has to open, and run hooks, which may use the transport.
 func TestHooksMayUseTheTransportWhileItMakesRoom(t *testing.T) {
+	mock := clock.NewMock()
 	var tr *steadyhttp.Transport
+	var known []int
 	cfg := perHost(1, byHost)
 	inner := cfg.PerHost
 	cfg.PerHost = func(host string) steady.DependencyConfig {
-		if tr != nil {
-			tr.Dependencies()
-		}
 		c := inner(host)
-		c.Hooks = &steady.Hooks{OnTransition: func(steady.Transition) { tr.Dependency(host) }}
+		c.NoTimeout, c.Timeout, c.Clock = true, 0, mock
+		c.NoBulkhead = true
+		c.Breaker.SlowThreshold = time.Second
+		c.Hooks = &steady.Hooks{OnTransition: func(steady.Transition) { known = append(known, len(tr.Dependencies())) }}
 		return c
 	}
 	tr = newTransport(t, cfg)
-	require.NoError(t, ask(t, tr, "bad"))
-	require.ErrorIs(t, ask(t, tr, "a"), steadyhttp.ErrTooManyHosts)
+	require.NoError(t, ask(t, tr, "a"))
+	permit := steady.Must(tr.Dependency("a").Breaker().Allow()) // by another way than the transport
+	mock.Add(time.Minute)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		assert.ErrorIs(t, ask(t, tr, "b"), steadyhttp.ErrTooManyHosts)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("the hook waits for the transport, and the transport for the hook")
+	}
+	assert.Equal(t, []int{1}, known)
+	permit.Done(steady.Success)
+}
+
+func TestAHostThatIsCalledByOtherWaysStays(t *testing.T) {
+	tr := newTransport(t, perHost(1, byHost))
+	require.NoError(t, ask(t, tr, "a"))
+	a := tr.Dependency("a")
+	slot := steady.Must(a.Bulkhead().Acquire(t.Context()))
+	require.ErrorIs(t, ask(t, tr, "b"), steadyhttp.ErrTooManyHosts)
+	assert.Same(t, a, tr.Dependency("a"))
+	slot.Release()
+	require.NoError(t, ask(t, tr, "b"))
+}
+
+// However many hosts have to stay, the one among them that need not makes room, at once if the transport can know.
+func TestRoomIsFoundAmongHostsThatStay(t *testing.T) {
+	const limit = 100
+	tr := newTransport(t, perHost(limit, byHost))
+	for i := range limit - 1 {
+		require.NoError(t, ask(t, tr, fmt.Sprint("bad", i)))
+	}
+	for i := range 10 {
+		require.NoError(t, ask(t, tr, fmt.Sprint("good", i)), "in the place of the one before")
+	}
+	require.NoError(t, ask(t, tr, "bad-too"))
+	require.ErrorIs(t, ask(t, tr, "good"), steadyhttp.ErrTooManyHosts)
+
+	tr.Dependency("bad50").Breaker().Reset("it is gone for good")
+	rejected := 0
+	for ask(t, tr, "good") != nil {
+		rejected++
+		require.Less(t, rejected, limit, "no room is found")
+	}
+	assert.LessOrEqual(t, rejected, limit/32)
+	assert.Nil(t, tr.Dependency("bad50"))
+	assert.Len(t, tr.Dependencies(), limit)
 }
 
 // A panic of such a hook is the caller's to recover.

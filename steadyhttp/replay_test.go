@@ -312,6 +312,18 @@ func TestAResponseThatWasToBeRetriedIsTheAnswerWhenNothingWasSentAfterIt(t *test
 		err := fail(t, tr.RoundTrip, request(t, http.MethodGet, s.URL, nil))
 		require.ErrorIs(t, err, steady.ErrBreakerOpen)
 	})
+	t.Run("however much it says that it could have held", func(t *testing.T) {
+		tr := newTransport(t, steadyhttp.Config{
+			Base: base(func(*http.Request) (*http.Response, error) {
+				resp := response(http.StatusServiceUnavailable, "")
+				resp.ContentLength, resp.Body = 1<<20, http.NoBody
+				return resp, nil
+			}),
+			Dependency: dependency(func(cfg *steady.DependencyConfig) { cfg.Breaker.WindowSize, cfg.Breaker.MinCalls = 1, 1 }),
+		})
+		got := do(t, tr.RoundTrip, request(t, http.MethodHead, "http://api.test/", nil))
+		assert.Equal(t, http.StatusServiceUnavailable, got.status)
+	})
 	t.Run("the body cannot be had again", func(t *testing.T) {
 		tr := newTransport(t, steadyhttp.Config{Base: always(503, "sorry")})
 		req := request(t, http.MethodPut, "http://api.test/", strings.NewReader("x"))

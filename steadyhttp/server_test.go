@@ -73,6 +73,17 @@ func TestAClientThatGoesAwayLeavesTheQueue(t *testing.T) {
 	})
 }
 
+// What a handler can do with its ResponseWriter it can do behind the middleware: flush, hijack, set deadlines.
+func TestAHandlerGetsTheResponseWriterAsItIs(t *testing.T) {
+	bulkhead := steady.Must(steady.NewBulkhead(steady.BulkheadConfig{MaxConcurrent: 1}))
+	limit := steady.Must(steadyhttp.Middleware(bulkhead, steadyhttp.MiddlewareConfig{}))
+	given := httptest.NewRecorder()
+	var got http.ResponseWriter
+	limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { got = w })).
+		ServeHTTP(given, request(t, http.MethodGet, "/", nil))
+	assert.Same(t, given, got)
+}
+
 func TestAHandlerThatPanicsGivesItsSlotBack(t *testing.T) {
 	bulkhead := steady.Must(steady.NewBulkhead(steady.BulkheadConfig{MaxConcurrent: 1}))
 	limit := steady.Must(steadyhttp.Middleware(bulkhead, steadyhttp.MiddlewareConfig{}))

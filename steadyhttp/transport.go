@@ -23,10 +23,12 @@ type Config struct {
 	PerHost func(host string) steady.DependencyConfig
 	// MaxHosts is how many hosts there are at most, with PerHost. A host without calls and with a closed breaker makes
 	// room for a new one, the longest unused first; what is known of it is forgotten. One whose breaker is not closed,
-	// forced states included, and one with a call whose body is still open stay. Where all stay, requests to further
-	// hosts are rejected with ErrTooManyHosts: hosts may come from anywhere, so the bound has to hold, and a call
-	// without a breaker and a bulkhead is what this package is there to prevent. A host that is gone for good keeps its
-	// place until its breaker is closed: Dependency(host).Breaker().Reset. In [1, 1<<20]; 0 means 1000.
+	// forced states included, and one with a call whose body is still open, or with a slot of its bulkhead in use by
+	// other ways, stay. Where all stay, requests to further hosts are rejected with ErrTooManyHosts: hosts may come from
+	// anywhere, so the bound has to hold, and a call without a breaker and a bulkhead is what this package is there to
+	// prevent. A host that is gone for good keeps its place until its breaker is closed, by
+	// Dependency(host).Breaker().Reset; it may take a few rejections more until that is seen, for each looks again at no
+	// more than 32 of the hosts that had to stay. In [1, 1<<20]; 0 means 1000.
 	MaxHosts int
 	// Timeouts are the limits. Connect, TLSHandshake and ResponseHeader are for the base transport that NewTransport
 	// makes; with a Base they are an error, for they would not be applied.
@@ -44,8 +46,9 @@ type Config struct {
 // Transport is an http.RoundTripper that makes the attempts of each call through a Dependency's policies. It keeps to the
 // contract of http.RoundTripper: a request is not modified, its body is closed on every path, and a response is a
 // response, whatever its status. When there is no attempt left, the last response comes back, its body unread; so does
-// one that was to be retried, if no further attempt was made after all. The errors are those of package steady:
-// errors.Is finds steady.ErrBreakerOpen through the *url.Error of http.Client.
+// one that was to be retried, if no further attempt was made after all and its body could be read whole. The errors are
+// those of package steady, also that of a body which a Timeout cuts off: errors.Is finds steady.ErrBreakerOpen through
+// the *url.Error of http.Client, and that one's Timeout is true for a call that took too long.
 //
 // A request whose body cannot be had again, for it has no GetBody, is attempted once. Before another attempt up to 64 KiB
 // of the response are read, for 50ms at most on the dependency's Clock, so that its connection can be used again.
@@ -107,12 +110,13 @@ func (t *Transport) checkBase(cfg *Config, f *faults) {
 	f.refuse(cfg.Timeouts.ResponseHeader != 0, why, "ResponseHeader", cfg.Timeouts.ResponseHeader)
 }
 
-// Config returns the effective configuration, defaults filled in.
+// Config returns the effective configuration, defaults filled in. Its Base is the one in use.
 func (t *Transport) Config() Config { return t.cfg }
 
 // Dependency returns the Dependency of a host, to look at its parts, or to call the host by other ways under the same
 // limits. The host is written as PerHost is given it; without PerHost every host has the one Dependency. It returns nil
-// for a host that is not known, or not any more.
+// for a host that is not known, or not any more. Ask for it anew for each use: a host that was forgotten has another one
+// when it comes back.
 func (t *Transport) Dependency(host string) *steady.Dependency {
 	if t.one != nil {
 		return t.one.dependency

@@ -266,6 +266,15 @@ func TestABaseTransportThatBreaksItsContractLeaksNothing(t *testing.T) {
 		assert.Empty(t, resp.content)
 		assertFree(t, tr)
 	})
+	t.Run("a panic in the Close of a body that there should not be", func(t *testing.T) {
+		tr := newTransport(t, steadyhttp.Config{Base: base(func(*http.Request) (*http.Response, error) {
+			resp := response(http.StatusNoContent, "")
+			resp.Body = closerFunc(func() error { panic(errBoom) })
+			return resp, nil
+		})})
+		assert.PanicsWithValue(t, errBoom, func() { _ = fail(t, tr.RoundTrip, get(t)) })
+		assertFree(t, tr)
+	})
 	t.Run("a panic", func(t *testing.T) {
 		var ctx context.Context
 		tr := newTransport(t, steadyhttp.Config{Base: base(func(req *http.Request) (*http.Response, error) {
