@@ -46,10 +46,18 @@ func Classify(err error) steady.Outcome {
 	}
 }
 
-// tooLarge reports whether the status is about the size of a message. Only the text tells: that of the Go and C++
-// libraries, then that of Java.
+// tooLarge reports whether the status is about the size of a message. Only the text tells.
 func tooLarge(s *status.Status) bool {
-	return strings.Contains(s.Message(), "larger than max") || strings.Contains(s.Message(), "exceeds maximum size")
+	for _, text := range []string{
+		"larger than",          // Go, C++ and Node
+		"exceeds maximum size", // Java
+		"exceeds the maximum configured message size", // .NET
+	} {
+		if strings.Contains(s.Message(), text) {
+			return true
+		}
+	}
+	return false
 }
 
 // RetryAfter returns how long the status of err asks to wait before another try: the delay of the RetryInfo among its

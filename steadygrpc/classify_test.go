@@ -58,6 +58,8 @@ func TestWhatIsNotJustAStatusHasItsMeaning(t *testing.T) {
 		"a rejection":             {&steady.RejectedError{Policy: "p", Reason: steady.ErrBreakerOpen}, steady.Ignored},
 		"too large, of grpc-go":   {status.Error(codes.ResourceExhausted, "trying to send message larger than max (5 vs. 4)"), steady.Success},
 		"too large, of C++":       {status.Error(codes.ResourceExhausted, "SERVER: Received message larger than max (5 vs. 4)"), steady.Success},
+		"too large, of Node":      {status.Error(codes.ResourceExhausted, "Attempted to send message with a size larger than 4"), steady.Success},
+		"too large, of .NET":      {status.Error(codes.ResourceExhausted, "Sending message exceeds the maximum configured message size."), steady.Success},
 		"too large, of Java":      {status.Error(codes.ResourceExhausted, "gRPC message exceeds maximum size 4: 5"), steady.Success},
 	} {
 		assert.Equal(t, tt.want, steadygrpc.Classify(tt.err), name)

@@ -21,7 +21,8 @@ type ClientConfig struct {
 	Intent func(fullMethod string) steady.Intent
 	// LongLived says which streams may live on after the Dependency's Timeout and AttemptTimeout: these are left out,
 	// and only the caller's context bounds such a stream, from its opening on. When the context ends it, deadline
-	// included, that is as it should be, and no failure. nil means none: the timeouts bound a stream as a whole.
+	// included, that is as it should be: no failure, and no error in OnDone. nil means none: the timeouts bound a stream
+	// as a whole.
 	LongLived func(fullMethod string) bool
 }
 

@@ -17,18 +17,22 @@
 //
 // A failed call that never had a connection to be sent on, for the server could not be reached, is Unsent: it is retried
 // whatever its intent. Nothing else is taken for unsent; streams that a server refused without looking at them are
-// retried by gRPC itself.
+// retried by gRPC itself. After a connection has failed, gRPC waits before it tries another, a second at first: until then
+// every attempt fails at once, and retries help only if they take longer, if grpc.WithConnectParams makes that wait
+// shorter, or if grpc.WaitForReady makes the attempts wait too.
 //
 // What happens inside a call of gRPC is one attempt: its transparent retries, a retryPolicy in the service config, and
-// with grpc.WaitForReady the wait for a connection, which then counts as time that the server took.
+// with grpc.WaitForReady the wait for a connection, which then counts as time that the server took. An interceptor further
+// in that makes several calls of one at once must give each of them CallOptions of its own, as for any grpc.Peer.
 //
 // # Errors
 //
 // A status of the server's comes back as it is, and io.EOF too. An error of steady's is still matched by errors.Is and
 // errors.As ([steady.ErrBreakerOpen], [*steady.TimeoutError], …) and is a status as well: Unavailable for a breaker,
 // ResourceExhausted for a bulkhead, DeadlineExceeded for a timeout, the last status of the server for a Retry that gave up.
-// A rejection of a breaker carries a RetryInfo with what is left of its open period. A DeadlineExceeded that a deadline on
-// this side has caused matches context.DeadlineExceeded too.
+// A rejection of a breaker carries a RetryInfo with what is left of its open period. A DeadlineExceeded that the caller's
+// deadline or a limit of steady's has caused matches context.DeadlineExceeded too; one of the server's own does not, nor
+// does that of a timeout further in, as in the service config, for nothing tells the two apart.
 //
 // # Other retries
 //

@@ -36,7 +36,7 @@ func isStatus(err error) bool {
 }
 
 // statusOf returns the status of an error of steady's: that of what ended the call. It returns nil when the error is
-// neither steady's nor a context's.
+// neither steady's nor a context's, or has a status already.
 func statusOf(err error) *status.Status {
 	var (
 		rejected *steady.RejectedError
@@ -52,11 +52,17 @@ func statusOf(err error) *status.Status {
 		return status.New(codes.DeadlineExceeded, err.Error())
 	case isRetried:
 		return status.Convert(err) // the last error's
-	case isContextError(err):
+	case isContextError(err) && !hasStatus(err):
 		return status.FromContextError(err)
 	default:
 		return nil
 	}
+}
+
+// hasStatus reports whether err is a status or wraps one.
+func hasStatus(err error) bool {
+	var s interface{ GRPCStatus() *status.Status }
+	return errors.As(err, &s)
 }
 
 func isContextError(err error) bool {

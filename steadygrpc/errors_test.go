@@ -141,6 +141,14 @@ func TestAnErrorThatIsNeitherAStatusNorOursIsLeftAlone(t *testing.T) {
 	assert.Same(t, boom, err)
 }
 
+func TestAStatusIsFoundWhereAnInterceptorInsideHasWrappedIt(t *testing.T) {
+	cfg := steadygrpc.ClientConfig{Dependency: dependency(t, steady.DependencyConfig{NoRetry: true})}
+	broken := errors.Join(status.Error(codes.Internal, "broken"), context.Canceled)
+	err := invoke(t, t.Context(), cfg, func(context.Context) error { return broken })
+	assert.Same(t, broken, err)
+	assert.Equal(t, codes.Internal, status.Code(err), "though it matches a context's error as well")
+}
+
 func TestALimitThatEndsTheWaitForASlotIsAStatusToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := dependency(t, steady.DependencyConfig{

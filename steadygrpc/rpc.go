@@ -12,8 +12,7 @@ import (
 
 // rpc is what gRPC tells of one attempt.
 type rpc struct {
-	peer     peer.Peer   // set when there was a connection
-	canceled func(error) // called when gRPC has ended the attempt as canceled; may be nil
+	peer peer.Peer // set when there was a connection
 
 	mu    sync.Mutex
 	ended bool
@@ -26,9 +25,6 @@ func (r *rpc) watch(opts []grpc.CallOption) []grpc.CallOption {
 		r.mu.Lock()
 		r.ended, r.err = true, err
 		r.mu.Unlock()
-		if r.canceled != nil && status.Code(err) == codes.Canceled {
-			r.canceled(err)
-		}
 	}))
 }
 

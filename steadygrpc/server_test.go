@@ -2,6 +2,7 @@ package steadygrpc_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,6 +163,19 @@ func TestAHandlerThatPanicsGivesItsSlotBack(t *testing.T) {
 		assert.PanicsWithValue(t, "boom", func() {
 			_ = handle(t.Context(), func(context.Context) error { panic("boom") })
 		}, name)
+		assert.Zero(t, b.Stats().InFlight, name)
+	}
+}
+
+func TestAHandlerThatExitsItsGoroutineGivesItsSlotBack(t *testing.T) {
+	b := bulkhead(t, steady.BulkheadConfig{MaxConcurrent: 1})
+	for name, handle := range handlers(t, steadygrpc.ServerConfig{Bulkhead: b}) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = handle(t.Context(), func(context.Context) error { runtime.Goexit(); return nil })
+		}()
+		<-done
 		assert.Zero(t, b.Stats().InFlight, name)
 	}
 }

@@ -7,10 +7,9 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
-	"github.com/steady-go/steady"
 )
 
 // NewStreamClientInterceptor returns an interceptor that takes streams through the Dependency, or an error that names
@@ -20,7 +19,9 @@ import (
 // server has seen anything. A stream that is open counts as a success at once, for a breaker and for a probe of it,
 // however long it lives; when it fails later, that success becomes a failure if it is still in the breaker's window. It
 // is not retried any more. It holds its slot in the bulkhead until it has finished, and unless it is LongLived the
-// Dependency's Timeout and AttemptTimeout go on.
+// Dependency's Timeout and AttemptTimeout go on. When one of these ends it, RecvMsg says so with a DeadlineExceeded that
+// matches context.DeadlineExceeded, but is no [*steady.TimeoutError]. The hooks that its end calls run where it is
+// noticed: in RecvMsg, say, or on a goroutine of their own when its context ends.
 //
 // A stream has finished on the first of: an error of RecvMsg, where io.EOF is success; the first RecvMsg of a stream
 // on which the server sends one message; an error of Header, or one of SendMsg other than io.EOF; the end of its
@@ -64,24 +65,32 @@ type clientStream struct {
 
 	mu       sync.Mutex
 	finished bool
-	err      error       // what it finished with, nil for success
-	release  func(error) // nil until it is held
+	release  func(error)
 	unwatch  func() bool
 }
 
 // open opens the stream.
 func (s *clientStream) open(ctx context.Context, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts []grpc.CallOption) (err error) {
 	s.ctx, s.cancel = context.WithCancel(ctx)
-	s.rpc.canceled = s.finish
 	opened := false
 	defer func() {
 		if !opened {
 			s.cancel()
 		}
 	}()
-	s.ClientStream, err = streamer(s.ctx, s.desc, cc, method, s.rpc.watch(opts)...)
+	s.ClientStream, err = streamer(s.ctx, s.desc, cc, method, append(s.rpc.watch(opts), s.cancelOnClose(cc))...)
 	opened = err == nil
 	return causedBy(s.ctx, err)
+}
+
+// cancelOnClose returns the option that ends the stream with its connection, for nobody may be reading it then. That
+// gRPC ends a stream says too little otherwise: an interceptor further in may have made several of this one.
+func (s *clientStream) cancelOnClose(cc *grpc.ClientConn) grpc.CallOption {
+	return grpc.OnFinish(func(error) {
+		if cc.GetState() == connectivity.Shutdown {
+			s.cancel()
+		}
+	})
 }
 
 // unsent is only about the opening: an interceptor further in may use the stream again, even now.
@@ -93,43 +102,28 @@ func (s *clientStream) discard() { s.cancel() }
 // hold hands over what is to be called when the stream has finished, which may be now.
 func (s *clientStream) hold(release func(error)) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.release = release
-	finished := s.finished
-	if !finished {
-		s.unwatch = context.AfterFunc(s.ctx, func() {
-			s.finish(causedBy(s.ctx, status.FromContextError(s.ctx.Err()).Err()))
-		})
-	}
-	s.mu.Unlock()
-	if finished {
-		s.letGo()
-	}
+	s.unwatch = context.AfterFunc(s.ctx, func() {
+		s.finish(causedBy(s.ctx, status.FromContextError(s.ctx.Err()).Err()))
+	})
 }
 
 // finish notes that the stream has finished. Only the first call counts.
 func (s *clientStream) finish(err error) {
-	if s.longLived && err != nil && (s.ctx.Err() != nil || expired(s.ctx)) {
-		err = steady.Mark(err, steady.Ignored) // the caller's context has done its work
+	if s.longLived && (s.ctx.Err() != nil || expired(s.ctx)) {
+		err = nil // the caller's context has done its work
 	}
 	s.mu.Lock()
-	if s.finished {
-		s.mu.Unlock()
+	finished := s.finished
+	s.finished = true
+	s.mu.Unlock()
+	if finished {
 		return
 	}
-	s.finished, s.err = true, err
-	held := s.release != nil
-	s.mu.Unlock()
-	if held {
-		s.letGo()
-	}
-}
-
-func (s *clientStream) letGo() {
 	defer s.cancel()
-	if s.unwatch != nil {
-		s.unwatch()
-	}
-	s.release(s.err)
+	s.unwatch()
+	s.release(err)
 }
 
 func (s *clientStream) RecvMsg(m any) error {
@@ -154,16 +148,14 @@ func (s *clientStream) SendMsg(m any) error {
 func (s *clientStream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
 	err = causedBy(s.ctx, err)
-	if err != nil {
-		if err != io.EOF { //nolint:errorlint // after io.EOF, RecvMsg has the status
-			s.finish(err)
-		}
-		return md, err
-	}
-	if md == nil { // gRPC has ended the stream, and leaves its status to RecvMsg, which may never be called
-		if ended, err := s.rpc.end(); ended {
-			s.finish(err)
+	switch {
+	case err == io.EOF: //nolint:errorlint // RecvMsg has the status
+	case err != nil:
+		s.finish(err)
+	case md == nil: // gRPC has ended the stream, and leaves its status to RecvMsg, which may never be called
+		if ended, with := s.rpc.end(); ended {
+			s.finish(with)
 		}
 	}
-	return md, nil
+	return md, err
 }

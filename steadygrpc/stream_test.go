@@ -273,23 +273,28 @@ func TestCloseOfTheConnectionFinishesAStreamThatNobodyReads(t *testing.T) {
 
 // gRPC may end a stream on a goroutine of its own, before the interceptor has anything to release.
 func TestCloseOfTheConnectionWhileAStreamIsOpenedFinishesIt(t *testing.T) {
-	d := dependency(t, steady.DependencyConfig{NoTimeout: true})
-	fake := &fakeStream{recv: errUnavailable}
-	s, err := streamInterceptor(t, steadygrpc.ClientConfig{Dependency: d})(t.Context(), duplex, nil, duplexMethod,
-		func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			fake.attempt = ctx
-			for _, opt := range opts {
-				if o, ok := opt.(grpc.OnFinishCallOption); ok {
-					o.OnFinish(status.Error(codes.Canceled, "closing"))
+	synctest.Test(t, func(t *testing.T) {
+		d := dependency(t, steady.DependencyConfig{NoTimeout: true})
+		conn := new(server).serve(t).dial(t)
+		require.NoError(t, conn.Close())
+		fake := &fakeStream{recv: errUnavailable}
+		s, err := streamInterceptor(t, steadygrpc.ClientConfig{Dependency: d})(t.Context(), duplex, conn, duplexMethod,
+			func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				fake.attempt = ctx
+				for _, opt := range opts {
+					if o, ok := opt.(grpc.OnFinishCallOption); ok {
+						o.OnFinish(status.Error(codes.Canceled, "closing"))
+					}
 				}
-			}
-			return fake, nil
-		})
-	require.NoError(t, err)
-	nothingIsLeft(t, d)
-	assert.ErrorIs(t, fake.attempt.Err(), context.Canceled)
-	assert.Same(t, errUnavailable, s.RecvMsg(nil), "its status can still be read")
-	assert.Zero(t, d.Breaker().Stats().Failures)
+				return fake, nil
+			})
+		require.NoError(t, err)
+		synctest.Wait()
+		nothingIsLeft(t, d)
+		require.ErrorIs(t, fake.attempt.Err(), context.Canceled)
+		assert.Same(t, errUnavailable, s.RecvMsg(nil), "its status can still be read")
+		assert.Zero(t, d.Breaker().Stats().Failures)
+	})
 }
 
 func TestAStreamThatEndsInPlaceOfItsHeadersHasFinished(t *testing.T) {
@@ -473,6 +478,68 @@ func TestALongLivedStreamOutlivesTheLimitsAndCountsWhatFails(t *testing.T) {
 		_, err = stream.Recv()
 		assert.Equal(t, codes.Unavailable, status.Code(err))
 		assert.Equal(t, 1, d.Breaker().Stats().Failures)
+	})
+}
+
+func TestALongLivedStreamsEndIsNoFailureWhateverTheDependencySaysOfDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := (&server{duplex: stay(0)}).serve(t)
+		d := dependency(t, steady.DependencyConfig{Classify: func(err error) steady.Outcome {
+			if status.Code(err) == codes.DeadlineExceeded {
+				return steady.Permanent
+			}
+			return 0
+		}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		stream, err := s.client(t, steadygrpc.ClientConfig{Dependency: d, LongLived: func(string) bool { return true }}).FullDuplexCall(ctx)
+		require.NoError(t, err)
+		_, err = stream.Recv()
+		require.Equal(t, codes.DeadlineExceeded, status.Code(err))
+		synctest.Wait()
+		nothingIsLeft(t, d)
+		assert.Zero(t, d.Breaker().Stats().Failures)
+	})
+}
+
+func TestADependencyWithNothingButALimitLeavesALongLivedStreamAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := steady.NewDependency(steady.DependencyConfig{Name: "server", Timeout: time.Second, NoRetry: true, NoBreaker: true, NoBulkhead: true})
+		require.NoError(t, err)
+		s := (&server{duplex: stay(1)}).serve(t)
+		stream, err := s.client(t, steadygrpc.ClientConfig{Dependency: d, LongLived: func(string) bool { return true }}).FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		_, err = stream.Recv()
+		assert.NoError(t, err)
+	})
+}
+
+func TestAnInterceptorInsideMayOpenSeveralStreamsAndCancelAllButOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := (&server{duplex: stay(2)}).serve(t)
+		d := dependency(t, steady.DependencyConfig{NoTimeout: true})
+		c := s.client(t, steadygrpc.ClientConfig{Dependency: d}, grpc.WithChainStreamInterceptor(
+			func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				loser, cancel := context.WithCancel(ctx)
+				defer cancel()
+				if _, err := streamer(loser, desc, cc, method, opts...); err != nil {
+					return nil, err
+				}
+				return streamer(ctx, desc, cc, method, opts...)
+			}))
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, err := c.FullDuplexCall(ctx)
+		require.NoError(t, err)
+		synctest.Wait()
+		for range 2 {
+			_, err = stream.Recv()
+			require.NoError(t, err)
+			assert.Equal(t, 1, d.Bulkhead().Stats().InFlight, "the loser's end is not that of the call")
+		}
+		cancel()
+		synctest.Wait()
+		nothingIsLeft(t, d)
 	})
 }
 
