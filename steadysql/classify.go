@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"syscall"
@@ -14,10 +15,12 @@ import (
 // Classify says what the error of a database means:
 //
 //   - Success for a healthy "no": [sql.ErrNoRows]; SQLSTATE classes 22, 23 and 42 (bad data, a constraint, a wrong
-//     statement) and others of the caller's making (0A, 21, 25, 26, 2B, 2D, 34, 38, 39, 3B, 3F, 44, 54, 55, P0); and 40,
-//     a serialization failure (40001) or deadlock (40P01), which is the database doing its work: [InTx] repeats those.
-//   - Unsent for what failed before the database can have seen the statement: a refused or failed connect, a name that
-//     was not found, and what a driver says is safe to retry (pgx does, with a SafeToRetry method).
+//     statement) and others of the caller's making (09, 0A, 0L, 0P, 20, 21, 24, 25, 26, 27, 2B, 2D, 2F, 34, 38, 39, 3B,
+//     3F, 44, 54, 55, P0); a COMMIT that was answered with ROLLBACK, since a statement before it had failed; and 40, a
+//     serialization failure (40001) or deadlock (40P01), which is the database doing its work: [InTx] repeats those.
+//   - Unsent for what failed before the database can have seen the statement: a refused or failed connect, also when the
+//     server gave the reason (57P03, while it starts), a name that was not found, and what a driver says is safe to
+//     retry (pgx does, with a SafeToRetry method).
 //   - Permanent for what repeating cannot mend: class 28 (the password is wrong), 3D000 (there is no such database), and
 //     a [CommitError].
 //   - Transient for everything else: classes 08, 53, 57P01 to 57P03, 58 and XX, 40003, a server that has become
@@ -40,16 +43,17 @@ func Classify(err error) steady.Outcome {
 	switch {
 	case errors.As(err, &commit):
 		return steady.Permanent
-	case errors.Is(err, sql.ErrNoRows), errors.Is(err, sql.ErrTxDone), errors.Is(err, sql.ErrConnDone):
+	case errors.Is(err, sql.ErrNoRows), errors.Is(err, sql.ErrTxDone), errors.Is(err, sql.ErrConnDone), emptied(err):
 		return steady.Success
 	}
+	o := steady.Transient
 	if state := sqlState(err); len(state) == 5 {
-		return classifyState(state)
+		o = classifyState(state)
 	}
-	if unsent(err) {
-		return steady.Unsent
+	if o == steady.Transient && unsent(err) {
+		o = steady.Unsent
 	}
-	return steady.Transient
+	return o
 }
 
 // classifyState says what a SQLSTATE means.
@@ -63,7 +67,7 @@ func classifyState(state string) steady.Outcome {
 	}
 	switch state[:2] {
 	case "22", "23", "42", "40",
-		"0A", "21", "25", "26", "2B", "2D", "34", "38", "39", "3B", "3F", "44", "54", "55", "P0":
+		"09", "0A", "0L", "0P", "20", "21", "24", "25", "26", "27", "2B", "2D", "2F", "34", "38", "39", "3B", "3F", "44", "54", "55", "P0":
 		return steady.Success
 	case "28":
 		return steady.Permanent
@@ -105,7 +109,32 @@ func unsent(err error) bool {
 		return true
 	}
 	var lookup *net.DNSError
-	return errors.As(err, &lookup) || errors.Is(err, syscall.ECONNREFUSED)
+	return errors.As(err, &lookup) || errors.Is(err, syscall.ECONNREFUSED) || unconnected(err)
+}
+
+// unconnected reports whether err is pgx's for a connect that failed for whatever reason. Only its name tells.
+func unconnected(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if fmt.Sprintf("%T", err) == "*pgconn.ConnectError" {
+			return true
+		}
+	}
+	return false
+}
+
+// emptied reports whether err is that of a COMMIT of a transaction that had failed, which was answered with ROLLBACK. The
+// drivers have no type for it.
+func emptied(err error) bool {
+	text := strings.ToLower(err.Error()) // lib/pq began with a capital before 1.12
+	for _, known := range []string{
+		"commit unexpectedly resulted in rollback",             // pgx
+		"could not complete operation in a failed transaction", // lib/pq
+	} {
+		if strings.Contains(text, known) {
+			return true
+		}
+	}
+	return false
 }
 
 // Mark returns err so that any pipeline takes it for what [Classify] says, whatever the pipeline's own default: it is
@@ -155,14 +184,5 @@ func rolledBack(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return unsent(err)
 	}
-	// A COMMIT of a transaction that had failed was answered with ROLLBACK; the drivers have no type for it.
-	for _, text := range []string{
-		"commit unexpectedly resulted in rollback",             // pgx
-		"Could not complete operation in a failed transaction", // lib/pq
-	} {
-		if strings.Contains(err.Error(), text) {
-			return true
-		}
-	}
-	return unsent(err)
+	return emptied(err) || unsent(err)
 }

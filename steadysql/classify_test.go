@@ -40,6 +40,8 @@ func TestClassifySaysWhatADatabasesErrorMeans(t *testing.T) {
 		{state("40P01"), steady.Success}, // deadlock detected
 		{state("55P03"), steady.Success}, // lock not available
 		{state("P0001"), steady.Success}, // raise exception
+		{state("2F005"), steady.Success}, // function executed no return statement
+		{errors.New("commit unexpectedly resulted in rollback"), steady.Success},
 		{state("08000"), steady.Transient},
 		{state("08006"), steady.Transient}, // connection failure
 		{state("53300"), steady.Transient}, // too many connections

@@ -14,9 +14,9 @@ import (
 type conn struct {
 	inner   driver.Conn
 	guard   *guard
-	tx      *tx  // the one that is open, nil if none is
-	pooled  bool // it is from the pool, and has not answered since
-	unreset bool // the last ResetSession was rejected
+	tx      *tx   // the one that is open, nil if none is
+	bad     trial // what becomes of an ErrBadConn
+	unreset bool  // the last ResetSession was rejected
 }
 
 // call makes a call that belongs to the open transaction or, without one, stands for itself.
@@ -26,21 +26,26 @@ func (c *conn) call(ctx context.Context, f func(ctx context.Context) error) (rel
 			return func(error) {}, err
 		}
 	}
-	m, t := asks, tried
-	switch {
-	case c.tx != nil:
+	m, t := asks, c.bad
+	if c.tx != nil {
 		m, t = c.guard.inside(), final
-	case c.pooled:
-		t = stale
 	}
 	return c.guard.hold(ctx, m, func(ctx context.Context) (steady.Outcome, error) {
 		err := f(ctx)
-		if c.pooled = c.pooled && errors.Is(err, driver.ErrBadConn); !c.pooled {
-			_, told := c.inner.(driver.SessionResetter)
-			c.pooled = !told // nobody will say when it comes from the pool
+		if err != driver.ErrSkip && !errors.Is(err, driver.ErrBadConn) { //nolint:errorlint // as database/sql has it
+			c.answered()
 		}
 		return c.guard.ended(ctx, err, t)
 	})
+}
+
+// answered notes that the connection is alive. When it is used again without a reset, it was not in the pool meanwhile:
+// it is a *sql.Conn's, for which database/sql does not try again. A driver without resets leaves that open.
+func (c *conn) answered() {
+	c.bad = stale
+	if _, ok := c.inner.(driver.SessionResetter); ok {
+		c.bad = final
+	}
 }
 
 // do is call for what is over when it returns.
@@ -72,12 +77,16 @@ func (c *conn) Prepare(query string) (driver.Stmt, error) {
 
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	var inner driver.Stmt
+	bad := c.bad
 	err := c.do(ctx, func(ctx context.Context) (err error) {
 		inner, err = prepare(ctx, c.inner, query)
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if bad != final && c.bad == final {
+		c.bad = tried // database/sql may have prepared it itself, and tries both again
 	}
 	return offerStmt(&stmt{inner: inner, conn: c}), nil
 }
@@ -124,7 +133,6 @@ func (c *conn) reset(ctx context.Context) error {
 		ran = true
 		err := resetter.ResetSession(ctx)
 		if err == nil {
-			c.pooled = true
 			return steady.Ignored, nil
 		}
 		return c.guard.ended(ctx, err, stale)

@@ -15,11 +15,12 @@
 //	orders, err := steady.NewDependency(steady.DependencyConfig{
 //		Name:     "orders",
 //		Timeout:  2 * time.Second,
-//		Breaker:  steady.BreakerConfig{SlowThreshold: 250 * time.Millisecond},
+//		Breaker:  steady.BreakerConfig{SlowThreshold: 250 * time.Millisecond, WindowSize: 10, MinCalls: 5},
 //		Bulkhead: steady.BulkheadConfig{MaxConcurrent: 8}, // fewer than db.SetMaxOpenConns
 //		Classify: steadysql.Classify,
 //	})
 //
 // A Bulkhead with fewer slots than the pool has connections keeps the pool from running dry: what finds no slot is
-// rejected at once, instead of waiting for a connection that slow queries hold.
+// rejected at once, instead of waiting for a connection that slow queries hold. And those slots are what opens the breaker
+// while all of them hang, if MinCalls and half of WindowSize are no more.
 package steadysql

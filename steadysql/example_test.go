@@ -18,7 +18,7 @@ func orders() *steady.Dependency {
 	return steady.Must(steady.NewDependency(steady.DependencyConfig{
 		Name:     "orders",
 		Timeout:  2 * time.Second,
-		Breaker:  steady.BreakerConfig{SlowThreshold: 250 * time.Millisecond},
+		Breaker:  steady.BreakerConfig{SlowThreshold: 250 * time.Millisecond, WindowSize: 10, MinCalls: 5},
 		Bulkhead: steady.BulkheadConfig{MaxConcurrent: 8}, // fewer than the pool's connections
 		Classify: steadysql.Classify,
 	}))

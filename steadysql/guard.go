@@ -98,6 +98,21 @@ func (g *guard) hold(ctx context.Context, m mode, f call) (release func(error), 
 	return release, err
 }
 
+// rejects reports whether a call would be rejected now, without asking for it.
+func (g *guard) rejects() bool {
+	if b := g.dependency.Breaker(); b != nil {
+		switch b.State() {
+		case steady.StateOpen, steady.StateForcedOpen:
+			return true
+		}
+	}
+	if b := g.dependency.Bulkhead(); b != nil {
+		stats := b.Stats()
+		return stats.InFlight >= stats.MaxConcurrent
+	}
+	return false
+}
+
 // inside returns the mode for what belongs to a transaction, which has been let in: nothing may reject it any more, but a
 // closed breaker is to hear of it.
 func (g *guard) inside() mode {
@@ -138,9 +153,9 @@ func (g *guard) refuse(ctx context.Context) error {
 type trial uint8
 
 const (
-	final trial = iota // nothing: the caller gets it
-	tried              // it tries again, twice, and the connection was new
+	tried trial = iota // it tries again, twice, and the connection was new
 	stale              // likewise, and the connection was from the pool
+	final              // nothing: the caller gets it
 )
 
 // ended returns what the end of a call that was not a connect means, and the error to return.

@@ -3,6 +3,7 @@ package steadysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,7 +42,8 @@ func (e *CommitError) Unwrap() error {
 
 // InTx runs fn in a transaction of db and commits it, the whole in one call of the pipeline, and returns what fn returned.
 // When fn returns an error or panics, or its context ends, the transaction is rolled back, with a context that is still
-// good, and 10 seconds for it. fn must use the context it is given, and the tx, but neither commit nor roll back.
+// good, and 10 seconds for it. fn must use the context it is given, and the tx, but neither commit nor roll back, and
+// return the errors of its statements: PostgreSQL commits nothing after one, unless it went back to a savepoint.
 //
 // When the database gives up on the transaction because of others, with a serialization failure (40001) or a deadlock
 // (40P01), in a statement or in the commit, the whole transaction is run again, MaxRuns times in all, each a call of the
@@ -55,7 +57,8 @@ func (e *CommitError) Unwrap() error {
 // intent has it; errors are marked as [Mark] has it.
 //
 // On a DB that is wrapped (see [Wrap]), the pipeline must not be of the same Dependency, or the transaction would need two
-// slots: InTx then returns an error. Give it a pipeline without policies there.
+// slots: InTx then returns an error. Give it a pipeline without policies there. A Timeout with Abandon is refused as well: what
+// it leaves running could still commit.
 func InTx[T any](
 	ctx context.Context,
 	db *sql.DB,
@@ -74,6 +77,12 @@ func InTx[T any](
 		opts.MaxRuns = 10
 	}
 	cfg := p.Config()
+	for _, policy := range cfg.Policies {
+		if limit, ok := policy.(*steady.Timeout); ok && limit.Config().Abandon {
+			return zero, fmt.Errorf("steadysql: InTx was given a pipeline with the abandoning Timeout %q: a run that nobody waits "+
+				"for could still commit, beside the next one; use a Timeout without Abandon", limit.Name())
+		}
+	}
 	runs, err := repeat[T](cfg, opts.MaxRuns)
 	if err != nil {
 		return zero, err
@@ -104,7 +113,8 @@ func repeat[T any](cfg steady.PipelineConfig[T], runs int) (*steady.Pipeline[T],
 		Policies: []steady.Policy{retry},
 		Clock:    cfg.Clock,
 		Classify: func(_ T, err error) steady.Outcome {
-			if err != nil && conflicted(err) {
+			var inner *steady.RetryError // of an InTx in the function, which has had its runs
+			if err != nil && conflicted(err) && !errors.As(err, &inner) {
 				return steady.Transient
 			}
 			return steady.Success // of no consequence: there is no breaker here

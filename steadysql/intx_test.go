@@ -160,8 +160,9 @@ func TestACommitThatTheDatabaseHasRefusedIsNotInDoubt(t *testing.T) {
 	}{
 		{state("23503"), 1}, // a deferred constraint
 		{state("53100"), 3},
-		{errors.New("commit unexpectedly resulted in rollback"), 3},
-		{errors.New("pq: Could not complete operation in a failed transaction"), 3},
+		{errors.New("commit unexpectedly resulted in rollback"), 1},
+		{errors.New("pq: Could not complete operation in a failed transaction"), 1},
+		{errors.New("pq: could not complete operation in a failed transaction"), 1}, // since 1.12
 		{safe(true), 3},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -322,6 +323,21 @@ func TestInTxOnAWrappedDatabaseRunsConflictsAgain(t *testing.T) {
 	})
 }
 
+func TestAConflictIsNotRunAgainByTheTransactionsAroundIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, d := &fake{}, newDependency(t, steady.DependencyConfig{Timeout: time.Minute})
+		db, p := bare(t, f), transfers(t, d, steady.WriteNonIdempotent)
+		f.does(fails("exec", state("40001")))
+		_, err := steadysql.InTx(t.Context(), db, p, steadysql.TxOptions{}, func(ctx context.Context, _ *sql.Tx) (int, error) {
+			return steadysql.InTx(ctx, db, p, steadysql.TxOptions{}, update)
+		})
+		assert.ErrorIs(t, err, steady.ErrRetriesExhausted)
+		assert.Equal(t, 10, f.asked("exec"))
+		assert.Equal(t, 11, f.asked("rollback"))
+		nothingIsLeft(t, d)
+	})
+}
+
 func TestInTxRefusesWhatItCannotUse(t *testing.T) {
 	f, d := &fake{}, newDependency(t, steady.DependencyConfig{})
 	db, p := bare(t, f), transfers(t, d, steady.WriteIdempotent)
@@ -329,4 +345,12 @@ func TestInTxRefusesWhatItCannotUse(t *testing.T) {
 	assert.EqualError(t, err, "steadysql: InTx needs a db, a pipeline and a function that are not nil")
 	_, err = steadysql.InTx(t.Context(), db, p, steadysql.TxOptions{MaxRuns: 101}, update)
 	assert.EqualError(t, err, "steadysql: TxOptions.MaxRuns must be in [1, 100], got 101 (0 means 10)")
+
+	limit, err := steady.NewTimeout(steady.TimeoutConfig{Name: "hasty", Limit: time.Second, Abandon: true})
+	require.NoError(t, err)
+	p, err = steady.NewPipeline(steady.PipelineConfig[int]{Policies: []steady.Policy{limit}})
+	require.NoError(t, err)
+	_, err = steadysql.InTx(t.Context(), db, p, steadysql.TxOptions{}, update)
+	assert.ErrorContains(t, err, `steadysql: InTx was given a pipeline with the abandoning Timeout "hasty"`)
+	assert.Empty(t, f.calls())
 }

@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+
+	"github.com/steady-go/steady"
 )
 
 // What follows calls a driver as database/sql does: with the context where the driver takes one, and otherwise without,
-// after a look at it.
+// after a look at it. (*conn).BeginTx looks itself.
 
 func prepare(ctx context.Context, c driver.Conn, query string) (driver.Stmt, error) {
 	if c, ok := c.(driver.ConnPrepareContext); ok {
@@ -72,17 +74,17 @@ func begin(ctx context.Context, c driver.Conn, opts driver.TxOptions) (driver.Tx
 		return c.BeginTx(ctx, opts)
 	}
 	if opts.Isolation != driver.IsolationLevel(sql.LevelDefault) {
-		return nil, errors.New("steadysql: the driver does not support non-default isolation levels")
+		return nil, unsupported("non-default isolation levels")
 	}
 	if opts.ReadOnly {
-		return nil, errors.New("steadysql: the driver does not support read-only transactions")
+		return nil, unsupported("read-only transactions")
 	}
-	t, err := c.Begin() //nolint:staticcheck // drivers may have nothing else
-	if err == nil && ctx.Err() != nil {
-		_ = t.Rollback()
-		return nil, ctx.Err()
-	}
-	return t, err
+	return c.Begin() //nolint:staticcheck // drivers may have nothing else
+}
+
+// unsupported returns an error for what the driver cannot do. The database has not been asked.
+func unsupported(what string) error {
+	return steady.Mark(errors.New("steadysql: the driver does not support "+what), steady.Ignored)
 }
 
 // unnamed returns the arguments for a driver without contexts, which knows no names either.
@@ -90,7 +92,7 @@ func unnamed(ctx context.Context, args []driver.NamedValue) ([]driver.Value, err
 	values := make([]driver.Value, len(args))
 	for i, arg := range args {
 		if arg.Name != "" {
-			return nil, errors.New("steadysql: the driver does not support named parameters")
+			return nil, unsupported("named parameters")
 		}
 		values[i] = arg.Value
 	}

@@ -32,7 +32,14 @@ func (q queryer) QueryContext(ctx context.Context, query string, args []driver.N
 
 type resetter struct{ c *conn }
 
-func (r resetter) ResetSession(ctx context.Context) error { return r.c.reset(ctx) }
+// ResetSession comes when the connection leaves the pool.
+func (r resetter) ResetSession(ctx context.Context) error {
+	r.c.bad, r.c.unreset = stale, true
+	if r.c.guard.rejects() {
+		return nil // the call that follows is rejected, and that once
+	}
+	return r.c.reset(ctx)
+}
 
 type validator struct{ c *conn }
 

@@ -22,6 +22,10 @@ type Rows interface {
 //		return u, rows.Scan(&u.ID, &u.Name)
 //	}, "SELECT id, name FROM users WHERE team = $1", team)
 //
+// pgx's own ways to scan a row fit with its Rows around them:
+//
+//	func(row pgx.Rows) (User, error) { return pgx.RowToStructByName[User](row) }
+//
 // Errors are marked as [Mark] has it. An error of scan, while the context lives, is the program's, not the database's:
 // Success.
 //

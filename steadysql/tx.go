@@ -3,6 +3,7 @@ package steadysql
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"time"
 
 	"github.com/steady-go/steady"
@@ -27,9 +28,12 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	release, err := c.call(ctx, func(ctx context.Context) (err error) {
 		stop := t.ctx.during(ctx)
 		t.inner, err = begin(t.ctx, c.inner, opts)
-		if !stop() && err == nil {
-			_ = t.inner.Rollback()
-			return ctx.Err()
+		if stop() || err != nil {
+			return err
+		}
+		err = ctx.Err()
+		if t.inner.Rollback() != nil { // the driver's context has ended, too
+			err = errors.Join(err, driver.ErrBadConn) // for the pool must not have it
 		}
 		return err
 	})
@@ -46,7 +50,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 // Commit is sent whatever the state of the caller's context: database/sql takes the transaction for ended, and the
 // connection for free. That context's end stops a driver that kept it, as it would without the wrapper.
 func (t *tx) Commit() error {
-	return t.end(t.conn.guard.inside(), func(ctx context.Context) (steady.Outcome, error) {
+	return t.end(context.WithoutCancel(t.caller), t.conn.guard.inside(), func(ctx context.Context) (steady.Outcome, error) {
 		stop := context.AfterFunc(t.caller, func() { t.ctx.cancel(t.caller.Err()) })
 		defer stop()
 		o, err := t.conn.guard.ended(ctx, t.inner.Commit(), final)
@@ -59,19 +63,19 @@ func (t *tx) Commit() error {
 
 // Rollback is no news of the database for the breaker: what made it necessary has been counted.
 func (t *tx) Rollback() error {
-	return t.end(bounded, func(ctx context.Context) (steady.Outcome, error) {
-		return t.conn.guard.ended(ctx, t.inner.Rollback(), final)
-	})
-}
-
-func (t *tx) end(m mode, f call) error {
-	defer t.over()
 	ctx := context.WithoutCancel(t.caller)
-	if t.conn.guard.limit == nil && m == bounded {
+	if t.conn.guard.limit == nil {
 		limited, cancel := context.WithTimeout(ctx, rollbackLimit)
 		defer cancel()
 		ctx = limited
 	}
+	return t.end(ctx, bounded, func(ctx context.Context) (steady.Outcome, error) {
+		return t.conn.guard.ended(ctx, t.inner.Rollback(), final)
+	})
+}
+
+func (t *tx) end(ctx context.Context, m mode, f call) error {
+	defer t.over()
 	release, err := t.conn.guard.hold(ctx, m, func(ctx context.Context) (steady.Outcome, error) {
 		defer t.ctx.during(ctx)()
 		return f(ctx)

@@ -46,7 +46,8 @@ type Config struct {
 //
 // driver.ErrBadConn passes untouched, and database/sql tries an operation up to three times then. A connection of the
 // pool that turns out to be dead counts for nothing: the next try tells how the database is. On new connections every
-// third in a row is one failure. Inside a transaction, and for a ping, there is but one try, and it counts.
+// third in a row is one failure. Where there is but one try it counts: inside a transaction, for a ping, and on a
+// *sql.Conn that has answered before, if the driver has a ResetSession.
 //
 // All optional interfaces of the driver's connections, statements and rows keep working, or are not offered where the
 // driver does not. With (*sql.Conn).Raw, see [Unwrap].
@@ -107,7 +108,8 @@ func (c *connector) Close() error {
 }
 
 // Unwrap returns the driver's own connection behind the one that (*sql.Conn).Raw gives, when it is of a wrapped
-// connector, and what it was given otherwise. What is done with it goes through no policy:
+// connector, and what it was given otherwise. What is done with it goes through no policy; and a *sql.Conn that was taken
+// while calls were rejected is reset by its first call, not by Raw:
 //
 //	err := conn.Raw(func(c any) error {
 //		return copyInto(steadysql.Unwrap(c).(*stdlib.Conn).Conn())

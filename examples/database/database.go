@@ -5,17 +5,16 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	"github.com/ncruces/go-sqlite3"
+	sqlite "github.com/ncruces/go-sqlite3/driver"
+	_ "github.com/ncruces/go-sqlite3/embed" // SQLite itself
 
 	"github.com/steady-go/steady"
 )
@@ -84,55 +83,46 @@ func openPostgres(dsn string) (*database, error) {
 	}, nil
 }
 
-// registerSleep gives SQLite a function that takes some milliseconds. The driver keeps it for the whole program.
-var registerSleep = sync.OnceValue(func() error {
-	return sqlite.RegisterScalarFunction("sleep", 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
-		milliseconds, ok := args[0].(int64)
-		if !ok {
-			return nil, fmt.Errorf("sleep wants milliseconds, got %T", args[0])
-		}
-		time.Sleep(time.Duration(milliseconds) * time.Millisecond)
-		return nil, nil
-	})
-})
-
 func openSQLite() (*database, error) {
-	if err := registerSleep(); err != nil {
-		return nil, err
-	}
-	registered, err := sql.Open("sqlite", "")
+	dir, err := os.MkdirTemp("", "steady-database-")
 	if err != nil {
 		return nil, err
 	}
-	d := registered.Driver()
-	dir, err := os.MkdirTemp("", "steady-database-")
-	if err = errors.Join(err, registered.Close()); err != nil {
-		return nil, err
+	// In WAL mode those who read and those who write do not wait for each other.
+	connector, err := (&sqlite.SQLite{}).OpenConnector("file:" + filepath.Join(dir, "shop.db") +
+		"?_pragma=busy_timeout(2000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_txlock=immediate")
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return &database{
-		// In WAL mode those who read and those who write do not wait for each other.
-		connector: sqliteConnector{d, "file:" + filepath.Join(dir, "shop.db") +
-			"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(2000)&_pragma=synchronous(OFF)&_txlock=immediate"},
-		classify: classifySQLite,
-		sleep:    "sleep($1)",
-		dir:      dir,
+		connector: sqliteConnector{connector},
+		classify:  classifySQLite,
+		sleep:     "sleep($1)",
+		dir:       dir,
 	}, nil
 }
 
-// sqliteConnector is a connector for a driver that has none of its own.
-type sqliteConnector struct {
-	driver driver.Driver
-	dsn    string
-}
+// sqliteConnector makes connections with a function that takes some milliseconds.
+type sqliteConnector struct{ driver.Connector }
 
-func (c sqliteConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
-func (c sqliteConnector) Driver() driver.Driver                        { return c.driver }
+func (c sqliteConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = conn.(sqlite.Conn).Raw().CreateFunction("sleep", 1, 0, func(_ sqlite3.Context, args ...sqlite3.Value) {
+		time.Sleep(time.Duration(args[0].Int64()) * time.Millisecond)
+	})
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
 
 // classifySQLite says what SQLite's errors mean, which have no SQLSTATE: a constraint is a healthy "no". The rest it
 // leaves to the default.
 func classifySQLite(err error) steady.Outcome {
-	var e *sqlite.Error
-	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT {
+	if errors.Is(err, sqlite3.CONSTRAINT) {
 		return steady.Success
 	}
 	return 0

@@ -49,7 +49,6 @@ func main() {
 // run is the whole program.
 func (s show) run(ctx context.Context, out io.Writer) (shop *Shop, err error) {
 	w := &screen{w: out}
-	began := time.Now()
 	db, err := openDatabase(ctx, s.dsn)
 	if err != nil {
 		return nil, err
@@ -64,6 +63,7 @@ func (s show) run(ctx context.Context, out io.Writer) (shop *Shop, err error) {
 	}
 	defer shop.Close()
 
+	began := time.Now()
 	shop.report(ctx) // so that there is one
 	work, home := context.WithCancel(ctx)
 	var people sync.WaitGroup

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"modernc.org/sqlite"
 
 	"github.com/steady-go/steady"
 )
@@ -59,8 +59,7 @@ func TestAConstraintOfSQLiteIsAHealthyNo(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, db.close(t.Context())) }()
 	_, err = db.operator.ExecContext(t.Context(), "INSERT INTO steady_stock VALUES (0, 1)")
-	var e *sqlite.Error
-	require.ErrorAs(t, err, &e)
+	require.ErrorIs(t, err, sqlite3.CONSTRAINT)
 	assert.Equal(t, steady.Success, db.classify(err))
 	_, err = db.operator.ExecContext(t.Context(), "no SQL at all")
 	assert.Zero(t, db.classify(err))

@@ -116,4 +116,23 @@ func TestWhatPostgresSaysOfACommitIsUnderstood(t *testing.T) {
 	})
 	assert.ErrorContains(t, err, "rollback")
 	assert.NotErrorAs(t, err, &doubt)
+	assert.Zero(t, d.Breaker().Stats().Failures, "the server is well, the program is not")
+}
+
+func TestAConnectThatTheServerRefusesIsUnsent(t *testing.T) {
+	ctx := context.Background()
+	require.NoError(t, server.exec("CREATE ROLE guest LOGIN CONNECTION LIMIT 0"))
+	cfg, err := pgx.ParseConfig(server.dsn(server.addr(), "guest"))
+	require.NoError(t, err)
+	cfg.User = "guest"
+	s := newScenario(t, "guest")
+	d := s.policies(steady.DependencyConfig{Retry: steady.RetryConfig{NoDelay: true}})
+	p := steady.Must(steady.NewPipelineFor(d, steady.WriteNonIdempotent, steady.PipelineConfig[sql.Result]{}))
+	db := stdlib.OpenDB(*cfg)
+	defer func() { assert.NoError(t, db.Close()) }()
+	_, err = steadysql.Exec(ctx, p, db.ExecContext, "INSERT INTO nothing VALUES (1)")
+	require.ErrorContains(t, err, "53300")
+	assert.Equal(t, steady.Unsent, steady.Classify(err))
+	assert.EqualValues(t, 2, d.Retry().Stats().Retries, "no statement was sent, so even this may be tried again")
+	assert.Equal(t, 3, d.Breaker().Stats().Failures)
 }
