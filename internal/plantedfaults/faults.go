@@ -390,10 +390,10 @@ var faults = []fault{
 		"TestWhatHappenedDoesNotDependOnWhoLooked",
 	},
 	{
-		"B7", "one decision for all calls that have become slow", "inflight.go",
+		"B7", "one decision for all calls that become slow at the same moment", "inflight.go",
 		"b.window.record(at, false, true)\n\t\t\tb.decide(at)",
 		"b.window.record(at, false, true)\n\t\t\tif b.running.first == nil || b.running.first.at > at {\n\t\t\t\tb.decide(at)\n\t\t\t}",
-		"FuzzBreaker",
+		"TestTwentyHangingCallsOpenTheBreakerAtTheThresholdLongBeforeAnyAnswers",
 	},
 	{
 		"B7", "the end of a call comes before the overdue calls before it", "permit.go",
