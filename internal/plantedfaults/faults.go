@@ -639,7 +639,7 @@ var faults = []fault{
 	},
 	{
 		"H2", "an OnWait that panics keeps the slot", "bulkhead.go",
-		"if !told && w.Admitted {", "if false {",
+		"if !told && w.Admitted {", "if !told && false {",
 		"TestAnOnWaitThatPanicsGivesTheSlotBack",
 	},
 	{
