@@ -24,6 +24,9 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+	if r.Method == http.MethodHead {
+		return
+	}
 	for {
 		event, next := h.event(&s)
 		if err := s.send(event); err != nil {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -167,6 +168,60 @@ func follow(snapshot, update map[string]any) int {
 		}
 	}
 	return len(changed)
+}
+
+func TestAClientFollowsThroughAPanicOfAHook(t *testing.T) {
+	usual := slog.Default()
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	defer slog.SetDefault(usual)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, "bad", &steady.Hooks{OnTransition: func(steady.Transition) { panic("a hook") }})
+		h := newHandler(t, steadydebug.HandlerConfig{Breakers: []*steady.Breaker{b}})
+		nextReading()
+		c := startPipeServer(t, h).stream(t)
+		var mine map[string]any
+		for second := range 5 {
+			name, data := c.event(t)
+			if name == "snapshot" {
+				mine = decode(t, data)
+			} else {
+				follow(mine, decode(t, data))
+			}
+			require.Equal(t, decode(t, get(h, "/?format=json").Body.Bytes()), mine, "second %d", second)
+			synctest.Wait()
+			if second == 0 {
+				for range 3 {
+					steady.Must(b.Allow()).Done(steady.Success)
+				}
+				for range 10 { // overdue by the next reading but one, which panics
+					steady.Must(b.Allow())
+				}
+				time.Sleep(300 * time.Millisecond)
+				synctest.Wait()
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestAskingForTheHeadOfAStreamEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHandler(t, steadydebug.HandlerConfig{})
+		w := httptest.NewRecorder() // takes a body whatever the method, as an http.ResponseWriter may
+		ended := make(chan struct{})
+		go func() {
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/?format=events", nil))
+			close(ended)
+		}()
+		nextReading()
+		select {
+		case <-ended:
+		default:
+			t.Error("the request's goroutine is still there")
+		}
+		assert.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
+		assert.Empty(t, w.Body.String())
+	})
 }
 
 func TestASlowClientMissesReadingsAndHoldsUpNobody(t *testing.T) {
