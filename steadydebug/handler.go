@@ -21,7 +21,8 @@ type HandlerConfig struct {
 	Breakers []*steady.Breaker
 	// Dynamic returns the dependencies that come and go, such as one per host of an HTTP client. It is asked
 	// once a second, on a goroutine of the handler, until Close, and must not block. Names that repeat are
-	// shown as often as they are there, but share their reasons. nil means that there are none.
+	// shown as often as they are there, but share their reasons. A panic is logged to slog.Default, and what
+	// it returned last stays. nil means that there are none.
 	Dynamic func() []*steady.Dependency
 }
 

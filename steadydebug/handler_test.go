@@ -159,6 +159,34 @@ func TestDynamicDependenciesComeAndGo(t *testing.T) {
 	})
 }
 
+func TestAPanicOfDynamicLeavesWhatItHadReturned(t *testing.T) {
+	usual := slog.Default()
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	defer slog.SetDefault(usual)
+	synctest.Test(t, func(t *testing.T) {
+		passing := []*steady.Dependency{newDependency(t, "a", nil)}
+		var broken atomic.Bool
+		h := newHandler(t, steadydebug.HandlerConfig{Dynamic: func() []*steady.Dependency {
+			if broken.Load() {
+				panic("a func")
+			}
+			return passing
+		}})
+		call(pipeline(t, passing[0]), 3, 0, nil)
+		nextReading()
+		call(pipeline(t, passing[0]), 3, 0, nil)
+		nextReading()
+		before := read(t, h)
+		require.Len(t, before.Dependencies, 1)
+		broken.Store(true)
+		nextReading()
+		after := read(t, h)
+		require.Len(t, after.Dependencies, 1, "it has not gone")
+		assert.Equal(t, before.Dependencies[0].ID, after.Dependencies[0].ID)
+		assert.Contains(t, after.Dependencies[0].History.Answered, uint32(3), "nor is its history lost")
+	})
+}
+
 func TestAPanicOfTheCallersDoesNotEndTheReading(t *testing.T) {
 	var log bytes.Buffer
 	usual := slog.Default()

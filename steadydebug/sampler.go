@@ -3,6 +3,7 @@ package steadydebug
 import (
 	"cmp"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,7 +46,10 @@ func (h *Handler) look() {
 	defer h.mu.Unlock()
 	changed := !slices.Equal(h.shown, subjects)
 	for i, s := range subjects {
-		if oks[i] && s.record(readings[i]) {
+		if !oks[i] {
+			readings[i] = s.now // history goes on, as it does for those who follow
+		}
+		if (oks[i] || s.read) && s.record(readings[i]) {
 			changed = true
 		}
 	}
@@ -62,11 +66,14 @@ func (h *Handler) look() {
 
 // subjects returns what is to be shown now, in the order of its coming.
 func (h *Handler) subjects() []*subject {
-	passing := h.ask()
+	passing, ok := h.ask()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	subjects := slices.Clone(h.fixed)
 	known := h.passing
+	if !ok {
+		passing = slices.Collect(maps.Keys(known))
+	}
 	h.passing = make(map[*steady.Dependency]*subject, len(passing))
 	for _, d := range passing {
 		if d == nil || h.passing[d] != nil {
@@ -85,15 +92,15 @@ func (h *Handler) subjects() []*subject {
 	return subjects
 }
 
-// ask returns the dependencies that come and go.
-func (h *Handler) ask() (dependencies []*steady.Dependency) {
+// ask returns the dependencies that come and go. It reports false when they cannot be had, for a panic.
+func (h *Handler) ask() (dependencies []*steady.Dependency, ok bool) {
 	if h.dynamic == nil {
-		return nil
+		return nil, true
 	}
 	defer func() {
 		if v := recover(); v != nil {
 			slog.Error("steadydebug: HandlerConfig.Dynamic panicked", "panic", v)
 		}
 	}()
-	return h.dynamic()
+	return h.dynamic(), true
 }

@@ -193,11 +193,12 @@ func TestAClientFollowsThroughAPanicOfAHook(t *testing.T) {
 				for range 3 {
 					steady.Must(b.Allow()).Done(steady.Success)
 				}
-				for range 10 { // overdue by the next reading but one, which panics
+				time.Sleep(700 * time.Millisecond)
+				for range 10 { // overdue by the reading after the next, which panics
 					steady.Must(b.Allow())
 				}
 				time.Sleep(300 * time.Millisecond)
-				synctest.Wait()
+				continue
 			}
 			time.Sleep(time.Second)
 		}

@@ -30,6 +30,11 @@
 		const ratio = (a + 0.05) / (b + 0.05);
 		if (ratio < (large ? 3 : 4.5)) poor.add(e.className + " " + e.tagName + " " + text.slice(0, 30) + ": " + ratio.toFixed(2));
 	}
+	for (const e of document.querySelectorAll("[placeholder]")) {
+		const color = getComputedStyle(e, "::placeholder").color;
+		const [a, b] = [luminance(parse(color).rgb), luminance(ground(e))].sort((x, y) => y - x);
+		if ((a + 0.05) / (b + 0.05) < 4.5) poor.add("placeholder " + e.placeholder + ": " + color);
+	}
 	if (seen < 50) poor.add("only " + seen + " texts were seen");
 	return [...poor];
 })()

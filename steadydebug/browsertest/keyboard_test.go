@@ -8,6 +8,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/steady-go/steady/steadydebug"
 )
 
 const (
@@ -76,4 +78,31 @@ func TestTheConfigurationIsOpenedWithTheKeyboardAndStaysOpen(t *testing.T) {
 	until(t, p, `document.querySelector("#link").textContent !== "`+at+`"`)
 	assert.Contains(t, tile(t, p, "open"), "Breaker.OpenDuration")
 	assert.Equal(t, "Configuration", eval[string](t, p, focused), "new numbers take the focus from nobody")
+}
+
+func TestWhoIsInATileSeesTheWorstComeFirstAllTheSame(t *testing.T) {
+	h := newHandler(t, steadydebug.HandlerConfig{})
+	first, second := newScripted(t, "a", h.Hooks()), newScripted(t, "b", h.Hooks())
+	require.NoError(t, h.AddBreaker(first.Breaker, second.Breaker))
+	p := open(t, serve(t, h), desk)
+	untilTile(t, p, "b", "CLOSED")
+	const focusedTile = `(document.activeElement.closest(".tile")?.tile.name ?? "none")`
+	eval[bool](t, p, `document.querySelector(".tile summary").focus() === undefined`)
+	second.ForceOpen("somebody else's trouble")
+	untilTile(t, p, "b", "FORCED OPEN")
+	assert.Equal(t, []string{"b", "a"}, eval[[]string](t, p, names))
+	assert.Equal(t, "a", eval[string](t, p, focusedTile))
+	second.Reset("over")
+	first.ForceOpen("its own trouble")
+	untilTile(t, p, "a", "FORCED OPEN")
+	assert.Equal(t, []string{"a", "b"}, eval[[]string](t, p, names))
+	assert.Equal(t, "a", eval[string](t, p, focusedTile), "a tile that moves keeps the focus")
+	quiet(t, p)
+}
+
+func TestTilesAndTheirDetailsAreToldApartByTheirAccessibleNames(t *testing.T) {
+	p := open(t, serve(t, everything(t)), desk)
+	untilTile(t, p, "open", "OPEN")
+	assert.Equal(t, "open|Configuration of open", eval[string](t, p,
+		`[document.querySelector(".tile"), document.querySelector(".tile summary")].map(e => e.getAttribute("aria-label")).join("|")`))
 }

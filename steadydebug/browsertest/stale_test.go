@@ -133,3 +133,18 @@ func TestAPageWhoseProgramIsRestartedFollowsTheNewOne(t *testing.T) {
 	until(t, p, live)
 	until(t, p, `document.querySelector("h1").textContent === "after"`)
 }
+
+func TestARestartedProgramThatNumbersItsDependenciesOtherwiseGetsTheRightNames(t *testing.T) {
+	var h atomic.Pointer[steadydebug.Handler]
+	h.Store(newHandler(t, steadydebug.HandlerConfig{Title: "before"}))
+	require.NoError(t, h.Load().AddBreaker(newScripted(t, "catalog", nil).Breaker, newScripted(t, "payments", nil).Breaker))
+	p := open(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Load().ServeHTTP(w, r) })), desk)
+	untilTile(t, p, "catalog", "CLOSED")
+	after := newHandler(t, steadydebug.HandlerConfig{Title: "after"})
+	payments := newScripted(t, "payments", after.Hooks())
+	require.NoError(t, after.AddBreaker(payments.Breaker, newScripted(t, "catalog", nil).Breaker))
+	payments.ForceOpen("since the restart")
+	h.Swap(after).Close()
+	until(t, p, `document.querySelector("h1").textContent === "after" && document.querySelector(".tile.forced-open") !== null`)
+	assert.Equal(t, "payments", eval[string](t, p, `document.querySelector(".tile.forced-open h3").textContent`))
+}
