@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,10 @@ type calls struct {
 	attempts metric.Int64Histogram
 	ends     series[end, []metric.RecordOption]
 
-	mu    sync.Mutex                            // of those who change:
 	known atomic.Pointer[map[string]*pipelined] // by the pipeline's name
+
+	mu         sync.Mutex // of those who change known
+	registered map[string][]*pipelined
 }
 
 // end is how a call or an attempt ended.
@@ -32,16 +35,17 @@ type end struct {
 	errorType string
 }
 
-// pipelined is what is known of the pipelines of one name.
+// pipelined is what is known of a pipeline.
 type pipelined struct {
-	registered int
-	retry      *steady.Retry // nil where there is none
-	breaker    string        // its name, empty where there is none
-	outcomes   [len(retryOutcomes)][]metric.RecordOption
+	retry    *steady.Retry // nil where there is none
+	breaker  string        // its name, empty where there is none
+	outcomes [len(retryOutcomes)][]metric.RecordOption
 }
 
 func newCalls(in *maker) *calls {
 	c := &calls{
+		registered: make(map[string][]*pipelined),
+
 		duration: in.seconds("steady.pipeline.duration", "Duration of calls through a pipeline, waits and retries included."),
 		attempt:  in.seconds("steady.attempt.duration", "Time inside the function, each attempt on its own."),
 		attempts: made[metric.Int64Histogram](in)(in.meter.Int64Histogram("steady.retry.attempts", metric.WithUnit("{attempt}"),
@@ -91,38 +95,39 @@ func (c *calls) register(name string, retry *steady.Retry, breaker *steady.Break
 	for i, o := range retryOutcomes {
 		p.outcomes[i] = []metric.RecordOption{with(pipelineName.String(name), retryOutcome.String(o))}
 	}
-	c.change(name, func(known *pipelined) *pipelined {
-		if known != nil {
-			p.registered = known.registered
-		}
-		p.registered++
-		return p
-	})
+	c.change(name, func(registered []*pipelined) []*pipelined { return append(registered, p) })
 	return func() {
-		c.change(name, func(known *pipelined) *pipelined {
-			if known == nil || known.registered == 1 {
-				return nil
-			}
-			p := *known
-			p.registered--
-			return &p
+		c.change(name, func(registered []*pipelined) []*pipelined {
+			return slices.DeleteFunc(registered, func(other *pipelined) bool { return other == p })
 		})
 	}
 }
 
-func (c *calls) change(name string, change func(*pipelined) *pipelined) {
+func (c *calls) change(name string, change func([]*pipelined) []*pipelined) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed := make(map[string]*pipelined)
-	if known := c.known.Load(); known != nil {
-		maps.Copy(changed, *known)
+	known := make(map[string]*pipelined)
+	if before := c.known.Load(); before != nil {
+		maps.Copy(known, *before)
 	}
-	if p := change(changed[name]); p != nil {
-		changed[name] = p
+	if registered := change(c.registered[name]); len(registered) > 0 {
+		c.registered[name], known[name] = registered, foremost(registered)
 	} else {
-		delete(changed, name)
+		delete(c.registered, name)
+		delete(known, name)
 	}
-	c.known.Store(&changed)
+	c.known.Store(&known)
+}
+
+// foremost returns which of the pipelines of one name their calls are taken for: the latest with a Retry, lest one
+// without hides the retrying of the others.
+func foremost(registered []*pipelined) *pipelined {
+	for _, p := range slices.Backward(registered) {
+		if p.retry != nil {
+			return p
+		}
+	}
+	return registered[len(registered)-1]
 }
 
 const (

@@ -21,7 +21,8 @@
 // Where an outcome is not success, error.type says what the call ended with: breaker_open, bulkhead_full, timeout
 // (a [steady.Timeout]), deadline_exceeded and canceled (the caller's context), panic; what a method
 // ErrorType() string of the error says; or the Go type of the error, without what merely wraps it. A failing value
-// with a nil error is _OTHER.
+// with a nil error is _OTHER. An attempt that a Timeout ends has what the function made of that, as a rule
+// deadline_exceeded: it sees nothing but its context.
 //
 // # Span events
 //

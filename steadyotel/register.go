@@ -18,6 +18,7 @@ type registry struct {
 	mu       sync.Mutex
 	subjects map[id]*subject
 	sources  []*source
+	sourced  map[id]any // what the sources gave at the last collection: what each subject is
 }
 
 // subject is a policy whose Stats are read.
@@ -59,12 +60,16 @@ func (o *Observer) Register(policies ...steady.Policy) (unregister func(), err e
 	if err := o.registry.add(subjects); err != nil {
 		return nil, err
 	}
+	o.begin(subjects)
+	return sync.OnceFunc(func() { o.registry.remove(subjects) }), nil
+}
+
+func (o *Observer) begin(subjects []*subject) {
 	for _, s := range subjects {
 		if s.begin != nil {
 			s.begin(o)
 		}
 	}
-	return sync.OnceFunc(func() { o.registry.remove(subjects) }), nil
 }
 
 // RegisterDependency registers all of a dependency's parts, and the retrying of its pipelines as far as they have
@@ -77,7 +82,9 @@ func (o *Observer) RegisterDependency(d *steady.Dependency) (unregister func(), 
 }
 
 // RegisterPipeline registers the policies of a pipeline, and how its retrying ends (steady.retry.attempts). Its
-// policies may be registered already, with other pipelines or a dependency.
+// policies may be registered already, with other pipelines or a dependency. The calls of pipelines that share a name
+// count as those of the one that was registered last, of those with a Retry if there are such. A pipeline without Hooks,
+// whose calls could not be measured, is an error.
 func RegisterPipeline[T any](o *Observer, p *steady.Pipeline[T]) (unregister func(), err error) {
 	if o == nil || p == nil {
 		return nil, errors.New("steadyotel: RegisterPipeline: Observer and Pipeline must not be nil")
@@ -85,7 +92,11 @@ func RegisterPipeline[T any](o *Observer, p *steady.Pipeline[T]) (unregister fun
 	if p.Name() == "" {
 		return nil, errors.New("steadyotel: RegisterPipeline: the pipeline has no Name: metrics tell pipelines apart by it")
 	}
-	return o.registerNamed(p.Name(), p.Config().Policies)
+	cfg := p.Config()
+	if cfg.Hooks == nil {
+		return nil, fmt.Errorf("steadyotel: RegisterPipeline: the pipeline %q has no Hooks, which measure its calls: give it those of Observer.Hooks", cfg.Name)
+	}
+	return o.registerNamed(cfg.Name, cfg.Policies)
 }
 
 func (o *Observer) registerNamed(name string, policies []steady.Policy) (unregister func(), err error) {
@@ -167,12 +178,13 @@ func (r *registry) remove(subjects []*subject) {
 	}
 }
 
-// current returns what is to be read, and what is wrong with what the sources gave. No lock is held while they are
-// asked.
-func (r *registry) current() (map[id]*subject, error) {
+// current returns what is to be read, those of it that the sources did not give at the last collection, and what is
+// wrong with what they gave. No lock is held while they are asked.
+func (r *registry) current() (subjects map[id]*subject, arrived []*subject, err error) {
 	r.mu.Lock()
-	subjects, sources := maps.Clone(r.subjects), r.sources
+	subjects, before, sources := maps.Clone(r.subjects), r.sourced, r.sources
 	r.mu.Unlock()
+	sourced := make(map[id]any)
 	var errs []error
 	for _, s := range sources {
 		dependencies, err := s.ask()
@@ -185,13 +197,23 @@ func (r *registry) current() (map[id]*subject, error) {
 				fresh, err := subjectOf(policy)
 				if err != nil {
 					errs = append(errs, fmt.Errorf("steadyotel: dependency %q: a policy %w", d.Name(), err))
-				} else {
-					errs = append(errs, include(subjects, fresh))
+					continue
+				}
+				if err := include(subjects, fresh); err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				sourced[fresh.id] = fresh.is
+				if before[fresh.id] != fresh.is {
+					arrived = append(arrived, fresh)
 				}
 			}
 		}
 	}
-	return subjects, errors.Join(errs...)
+	r.mu.Lock()
+	r.sourced = sourced
+	r.mu.Unlock()
+	return subjects, arrived, errors.Join(errs...)
 }
 
 func (s *source) ask() (dependencies []*steady.Dependency, err error) {
@@ -207,7 +229,8 @@ func (s *source) ask() (dependencies []*steady.Dependency, err error) {
 // panics ends neither the collection nor the process.
 func (o *Observer) collector(in *readings) metric.Callback {
 	return func(_ context.Context, to metric.Observer) error {
-		subjects, err := o.registry.current()
+		subjects, arrived, err := o.registry.current()
+		o.begin(arrived)
 		errs := []error{err}
 		for _, s := range subjects {
 			errs = append(errs, s.readSafely(to, in))

@@ -243,3 +243,41 @@ func TestCallsCollectionsAndRegistrationsMeet(t *testing.T) {
 		assert.Equal(t, uint64(4*each), calls, metric)
 	}
 }
+
+func TestAPipelineWithoutARetryHidesNotTheRetriesOfAnotherOfItsName(t *testing.T) {
+	o := observe(t)
+	retrying := newPipeline(t, o, steady.Must(steady.NewRetry(steady.RetryConfig{Name: "prices", MaxAttempts: 2})))
+	plain := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{Name: "prices", Hooks: o.Hooks()}))
+	unregister, err := steadyotel.RegisterPipeline(o.Observer, plain)
+	require.NoError(t, err)
+	attempts := func() uint64 {
+		_, err := retrying.Do(t.Context(), returns(1, nil))
+		require.NoError(t, err)
+		p, _ := o.collect().at("steady.retry.attempts", "steady.pipeline.name", "prices", "steady.retry.outcome", "first_try")
+		return p.count
+	}
+	assert.EqualValues(t, 1, attempts())
+	unregister()
+	assert.EqualValues(t, 2, attempts(), "what was there before is back")
+}
+
+func TestAPipelineWithoutHooksIsNotRegistered(t *testing.T) {
+	o := observe(t)
+	p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{Name: "prices", Policies: []steady.Policy{
+		newBulkhead(t, o, steady.BulkheadConfig{MaxConcurrent: 1}),
+	}}))
+	_, err := steadyotel.RegisterPipeline(o.Observer, p)
+	assert.EqualError(t, err, `steadyotel: RegisterPipeline: the pipeline "prices" has no Hooks, which measure its calls: give it those of Observer.Hooks`)
+	assert.NotContains(t, o.collect(), "steady.bulkhead.limit", "nothing is registered")
+}
+
+func TestTheCountsOfASourcesDependencyBeginWithZero(t *testing.T) {
+	o := observe(t)
+	d := newDependency(t, o, "catalog")
+	_, err := o.RegisterSource(func() []*steady.Dependency { return []*steady.Dependency{d} })
+	require.NoError(t, err)
+	m := o.collect()
+	_, ok := m.at("steady.bulkhead.rejections", "steady.bulkhead.name", "catalog", "steady.bulkhead.reason", "full")
+	assert.True(t, ok)
+	assert.NotEmpty(t, m.by("steady.breaker.transitions", "steady.breaker.name", "catalog"))
+}
