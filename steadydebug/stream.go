@@ -27,9 +27,6 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	if r.Method == http.MethodHead {
-		return
-	}
 	for {
 		event, next := h.event(&s)
 		if err := s.send(event); err != nil {
