@@ -490,10 +490,10 @@ func (t *tallies) public() BreakerTotals {
 }
 
 // public returns the snapshot with its moments as times of day.
-func (s snapshot) public(wall func(instant) time.Time) BreakerStats {
-	s.stats.Since = wall(s.since)
+func (s snapshot) public(wall wall) BreakerStats {
+	s.stats.Since = wall.of(s.since)
 	if s.stats.State == StateOpen {
-		s.stats.OpenUntil = wall(s.until)
+		s.stats.OpenUntil = wall.of(s.until)
 	}
 	return s.stats
 }
@@ -542,7 +542,7 @@ func (b *Breaker) tell(c change) {
 		To:      c.To,
 		Reason:  c.Reason,
 		Detail:  c.Detail,
-		At:      wall(c.at),
+		At:      wall.of(c.at),
 		OpenFor: c.OpenFor,
 		Window:  c.seen.public(wall),
 		Shadow:  b.cfg.Shadow,

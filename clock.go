@@ -72,19 +72,20 @@ func (k timekeeper) now() instant {
 	return instant(k.clock.Now().Sub(origin))
 }
 
-// wall returns a function that turns instants into times of day, from one reading of the clock: the
-// distance to now is monotonic, and the result is on the time of day that people see now.
-func (k timekeeper) wall() func(instant) time.Time {
-	now := k.wallNow()
-	t := instant(now.Sub(origin))
-	return func(i instant) time.Time { return now.Add(i.since(t)) }
+// wall is a reading of a clock by which instants are turned into times of day: the distance to it is monotonic, and the
+// result is on the time of day that people see now.
+type wall struct {
+	now time.Time
+	at  instant // the same moment
 }
 
-// wallOf turns one instant into a time of day.
-func (k timekeeper) wallOf(i instant) time.Time {
+func (k timekeeper) wall() wall {
 	now := k.wallNow()
-	return now.Add(i.since(instant(now.Sub(origin))))
+	return wall{now, instant(now.Sub(origin))}
 }
+
+// of returns the time of day of an instant.
+func (w wall) of(i instant) time.Time { return w.now.Add(i.since(w.at)) }
 
 func (k timekeeper) wallNow() time.Time {
 	if k.clock == nil {

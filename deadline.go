@@ -18,31 +18,46 @@ type deadline struct {
 	at     instant
 	time   timekeeper
 
-	dating sync.Once
-	date   time.Time // at, as a time of day
-
-	making  sync.Once
+	dated   atomic.Bool // date can be read
 	made    atomic.Bool // real and stop can be read
 	retired atomic.Bool // cancel was called
-	real    context.Context
-	stop    context.CancelFunc
+
+	mu   sync.Mutex // of those who write what follows
+	date time.Time  // at, as a time of day
+	real context.Context
+	stop context.CancelFunc
 }
 
-// need makes the real context, unless there is one.
+// need makes the real context, unless there is one. That asks the clock and the parent, the caller's code, and so is
+// done without the lock.
 func (d *deadline) need() context.Context {
-	d.making.Do(func() {
-		if d.retired.Load() { // whatever becomes of the parent, and of the time, after the call
-			d.real, d.stop = context.WithCancel(context.WithoutCancel(d.parent))
-			d.stop()
-		} else {
-			d.real, d.stop = d.time.withDeadline(d.parent, d.timeOfDay())
-		}
-		d.made.Store(true)
-		if d.retired.Load() { // cancel may have missed it
-			d.stop()
-		}
-	})
-	return d.real
+	if d.made.Load() {
+		return d.real
+	}
+	real, stop := d.realize()
+	d.mu.Lock()
+	if d.made.Load() { // somebody else was sooner
+		d.mu.Unlock()
+		stop()
+		return d.real
+	}
+	d.real, d.stop = real, stop
+	d.made.Store(true)
+	d.mu.Unlock()
+	if d.retired.Load() { // cancel may have missed it
+		stop()
+	}
+	return real
+}
+
+func (d *deadline) realize() (context.Context, context.CancelFunc) {
+	if !d.retired.Load() {
+		return d.time.withDeadline(d.parent, d.timeOfDay())
+	}
+	// Whatever becomes of the parent, and of the time, after the call.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(d.parent))
+	cancel()
+	return ctx, cancel
 }
 
 // cancel ends the context, and stops its timer. It must be called.
@@ -55,7 +70,16 @@ func (d *deadline) cancel() {
 
 // timeOfDay returns when the context ends, always the same.
 func (d *deadline) timeOfDay() time.Time {
-	d.dating.Do(func() { d.date = d.time.wallOf(d.at) })
+	if d.dated.Load() {
+		return d.date
+	}
+	date := d.time.wall().of(d.at)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.dated.Load() {
+		d.date = date
+		d.dated.Store(true)
+	}
 	return d.date
 }
 

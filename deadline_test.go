@@ -259,3 +259,30 @@ func TestErrAndCauseAgreeWhenBothTheLimitAndTheParentHaveEnded(t *testing.T) { /
 		})
 	}
 }
+
+// nosyClock does something the next time that somebody asks for the time.
+type nosyClock struct {
+	*clock.Mock
+	next func()
+}
+
+func (c *nosyClock) Now() time.Time {
+	if next := c.next; next != nil {
+		c.next = nil
+		next()
+	}
+	return c.Mock.Now()
+}
+
+func TestTheContextAsksTheClockWithoutALock(t *testing.T) { // T4
+	nosy := &nosyClock{Mock: clock.NewMock()}
+	require.NoError(t, within(t, t.Context(), nosy, func(ctx context.Context) {
+		nosy.next = func() { ctx.Deadline() }
+		ctx.Deadline()
+	}))
+	require.NoError(t, within(t, t.Context(), nosy, func(ctx context.Context) {
+		nosy.next = func() { ctx.Done() }
+		ctx.Done()
+		assert.Nil(t, nosy.next, "it was asked")
+	}))
+}

@@ -721,7 +721,7 @@ var faults = []fault{
 	},
 	{
 		"T1", "the deadline is another time of day each time", "deadline.go",
-		"d.dating.Do(func() { d.date = d.time.wallOf(d.at) })", "d.date = d.time.wallOf(d.at)",
+		"if d.dated.Load() {\n\t\treturn d.date\n\t}\n\tdate := d.time.wall().of(d.at)", "date := d.time.wall().of(d.at)\n\td.dated.Store(false)",
 		"TestTheDeadlineIsTheSameEachTime",
 	},
 	{
@@ -796,7 +796,7 @@ var faults = []fault{
 	},
 	{
 		"T4", "a context first asked after its call says what became of the parent", "deadline.go",
-		"if d.retired.Load() { // whatever", "if false { // whatever",
+		"if !d.retired.Load() {\n\t\treturn", "if true {\n\t\treturn",
 		"TestAContextFirstAskedAfterItsCallIsCanceled",
 	},
 	{
