@@ -222,7 +222,7 @@ func (b *Bulkhead) wait(ctx context.Context, time timekeeper) error {
 	}
 	w, ok := b.enqueue()
 	if !ok {
-		return b.rejected(ctx)
+		return b.rejected(ctx, false)
 	}
 	if w == nil {
 		return nil
@@ -249,7 +249,7 @@ func (b *Bulkhead) wait(ctx context.Context, time timekeeper) error {
 	if granted || err != nil {
 		return err
 	}
-	return b.rejected(ctx)
+	return b.rejected(ctx, true)
 }
 
 // waited tells the hook. When that panics, the slot goes back.
@@ -327,10 +327,10 @@ func (b *Bulkhead) dequeue(w *waiter) {
 }
 
 // rejected counts a rejection and tells the hook.
-func (b *Bulkhead) rejected(ctx context.Context) error {
+func (b *Bulkhead) rejected(ctx context.Context, waited bool) error {
 	b.reject.Add(1)
 	if b.hooks.OnReject != nil {
-		b.hooks.OnReject(ctx, Rejection{Policy: b.cfg.Name, Err: b.full})
+		b.hooks.OnReject(ctx, Rejection{Policy: b.cfg.Name, Err: b.full, Waited: waited})
 	}
 	return b.full
 }

@@ -478,9 +478,13 @@ func TestBulkheadServesPipelinesOfSeveralTypes(t *testing.T) {
 func TestOnWaitTellsHowLongACallWaitedAndWhetherItGotIn(t *testing.T) { // H2
 	synctest.Test(t, func(t *testing.T) {
 		var told []steady.Wait
+		var waited []bool // before the rejection
 		b := newBulkhead(t, steady.BulkheadConfig{
 			Name: "pool", MaxConcurrent: 1, MaxWait: time.Second, MaxQueue: 1,
-			Hooks: &steady.Hooks{OnWait: func(_ context.Context, w steady.Wait) { told = append(told, w) }},
+			Hooks: &steady.Hooks{
+				OnWait:   func(_ context.Context, w steady.Wait) { told = append(told, w) },
+				OnReject: func(_ context.Context, r steady.Rejection) { waited = append(waited, r.Waited) },
+			},
 		})
 		held := acquire(t, b)
 		assert.Empty(t, told, "it did not wait")
@@ -496,9 +500,11 @@ func TestOnWaitTellsHowLongACallWaitedAndWhetherItGotIn(t *testing.T) { // H2
 		assert.Equal(t, []steady.Wait{{Policy: "pool", Duration: 300 * time.Millisecond, Admitted: true}}, told)
 
 		told = nil
+		assert.Equal(t, []bool{false}, waited, "there was no room")
 		_, err = b.Acquire(t.Context())
 		require.ErrorIs(t, err, steady.ErrBulkheadFull)
 		assert.Equal(t, []steady.Wait{{Policy: "pool", Duration: time.Second}}, told)
+		assert.Equal(t, []bool{false, true}, waited)
 
 		told = nil
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

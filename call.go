@@ -22,6 +22,7 @@ type progress struct {
 	runs      int            // of the function
 	err       error          // its last
 	rejection *RejectedError // when the fate is rejected
+	gaveUp    error          // why a Retry did not go on with the current attempt
 	began     instant        // when the call began, if OnDone is to know
 	at        instant        // a reading of the clock
 
@@ -60,7 +61,10 @@ const (
 )
 
 // begin starts another attempt of the call.
-func (c *call) begin() { c.end(unreached) }
+func (c *call) begin() {
+	c.gaveUp = nil
+	c.end(unreached)
+}
 
 // end says that the attempt is over without a run of the function.
 func (c *call) end(f fate) {

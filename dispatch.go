@@ -76,6 +76,8 @@ func (c *call) done(err error, fallback bool) {
 			Outcome:  c.outcome,
 			Err:      err,
 			Fallback: fallback,
+			Retry:    c.plan.retry,
+			GaveUp:   c.gaveUp,
 		})
 	}
 }
@@ -270,6 +272,7 @@ func (r *record[T]) fork(f *fork) *call {
 func (r *record[T]) adopt(c *call) {
 	child := c.owner.(*record[T])
 	r.runs, r.fate, r.outcome, r.verdict, r.rejection = child.runs, child.fate, child.outcome, child.verdict, child.rejection
+	r.gaveUp = child.gaveUp
 	r.v, r.err, r.made = child.v, child.err, child.made
 	r.fresh = false
 }

@@ -87,6 +87,7 @@ type Rejection struct {
 	Policy string
 	Err    *RejectedError
 	Shadow bool // it was let through: the breaker is in shadow mode
+	Waited bool // for MaxWait, in the queue of a bulkhead
 }
 
 // RetryDelay is a wait before another attempt.
@@ -129,6 +130,8 @@ type Completion struct {
 	Outcome  Outcome       // of the last attempt; Ignored when it did not run
 	Err      error         // what the policies returned; a *PanicError when a panic ended the call
 	Fallback bool          // a fallback is asked for the answer
+	Retry    *Retry        // the outermost of the pipeline; nil if it has none
+	GaveUp   error         // why a Retry did not try again what it would have: the Reason of its RetryError, which a failing value has none of
 }
 
 // Reason says why a breaker changed its state.

@@ -2,6 +2,7 @@ package steady_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -390,9 +391,10 @@ func TestOnAttemptAndOnDoneTellOfEveryRunAndEveryCall(t *testing.T) {
 	mock := clock.NewMock()
 	var attempts []steady.Attempt
 	var done []steady.Completion
+	retry := newRetry(t, steady.RetryConfig{NoDelay: true})
 	p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{
 		Name:     "prices",
-		Policies: []steady.Policy{newRetry(t, steady.RetryConfig{NoDelay: true}), newTimeout(t, steady.TimeoutConfig{Limit: time.Hour})},
+		Policies: []steady.Policy{retry, newTimeout(t, steady.TimeoutConfig{Limit: time.Hour})},
 		Clock:    mock,
 		Hooks: &steady.Hooks{
 			OnAttempt: func(ctx context.Context, a steady.Attempt) {
@@ -433,10 +435,110 @@ func TestOnAttemptAndOnDoneTellOfEveryRunAndEveryCall(t *testing.T) {
 		{Pipeline: "prices", Attempt: 1, Outcome: steady.Permanent, Err: permanent},
 	}, attempts)
 	assert.Equal(t, []steady.Completion{
-		{Pipeline: "prices", Attempts: 2, Duration: 3 * time.Second, Outcome: steady.Success},
-		{Pipeline: "prices", Attempts: 1, Outcome: steady.Permanent, Err: permanent},
-		{Pipeline: "prices", Attempts: 0, Outcome: steady.Ignored, Err: context.Canceled},
+		{Pipeline: "prices", Attempts: 2, Duration: 3 * time.Second, Outcome: steady.Success, Retry: retry},
+		{Pipeline: "prices", Attempts: 1, Outcome: steady.Permanent, Err: permanent, Retry: retry},
+		{Pipeline: "prices", Attempts: 0, Outcome: steady.Ignored, Err: context.Canceled, Retry: retry},
 	}, done)
+}
+
+func TestOnDoneTellsWhyARetryGaveUpAlsoOfAFailingValue(t *testing.T) {
+	empty := func() *steady.RetryBudget {
+		b := steady.Must(steady.NewRetryBudget(steady.RetryBudgetConfig{Burst: 1, Ratio: 0.001}))
+		_, _ = pipeline(t, newRetry(t, steady.RetryConfig{NoDelay: true, MaxAttempts: 2, Budget: b})).Do(t.Context(), returns(0, errBoom))
+		return b
+	}
+	for _, test := range []struct {
+		name     string
+		policies func(t *testing.T) []steady.Policy
+		ctx      time.Duration // until its deadline, if any
+		answers  []bool        // false fails
+		want     error
+	}{
+		{
+			"exhausted", func(t *testing.T) []steady.Policy {
+				return []steady.Policy{newRetry(t, steady.RetryConfig{NoDelay: true})}
+			},
+			0,
+			[]bool{false},
+			steady.ErrRetriesExhausted,
+		},
+		{"an empty budget", func(t *testing.T) []steady.Policy {
+			return []steady.Policy{newRetry(t, steady.RetryConfig{NoDelay: true, Budget: empty()})}
+		}, 0, []bool{false}, steady.ErrRetryBudget},
+		{"no time left", func(t *testing.T) []steady.Policy {
+			return []steady.Policy{newRetry(t, steady.RetryConfig{BaseDelay: time.Minute, MaxDelay: time.Minute, Jitter: steady.NoJitter})}
+		}, time.Second, []bool{false}, steady.ErrRetryDeadline},
+		{
+			"it did not", func(t *testing.T) []steady.Policy {
+				return []steady.Policy{newRetry(t, steady.RetryConfig{NoDelay: true})}
+			},
+			0,
+			[]bool{false, true},
+			nil,
+		},
+		{
+			"one attempt is all", func(t *testing.T) []steady.Policy {
+				return []steady.Policy{newRetry(t, steady.RetryConfig{MaxAttempts: 1})}
+			},
+			0,
+			[]bool{false},
+			nil,
+		},
+		{"without one", func(*testing.T) []steady.Policy { return nil }, 0, []bool{false}, nil},
+		{"the inner one did, the outer one went on", func(t *testing.T) []steady.Policy {
+			return []steady.Policy{newRetry(t, steady.RetryConfig{NoDelay: true}), newRetry(t, steady.RetryConfig{NoDelay: true, MaxAttempts: 2})}
+		}, 0, []bool{false, false, true}, nil},
+		{"inside an abandoning Timeout", func(t *testing.T) []steady.Policy {
+			return []steady.Policy{newTimeout(t, steady.TimeoutConfig{Limit: time.Hour, Abandon: true}), newRetry(t, steady.RetryConfig{NoDelay: true})}
+		}, 0, []bool{false}, steady.ErrRetriesExhausted},
+	} {
+		for _, value := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, value %t", test.name, value), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx := t.Context()
+					if test.ctx > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, test.ctx)
+						defer cancel()
+					}
+					var done steady.Completion
+					policies := test.policies(t)
+					p := steady.Must(steady.NewPipeline(steady.PipelineConfig[bool]{
+						Policies: policies,
+						Classify: func(ok bool, err error) steady.Outcome {
+							if !ok {
+								return steady.Transient
+							}
+							return 0
+						},
+						Hooks: &steady.Hooks{OnDone: func(_ context.Context, c steady.Completion) { done = c }},
+					}))
+					n := 0
+					_, _ = p.Do(ctx, func(context.Context) (bool, error) {
+						ok := test.answers[min(n, len(test.answers)-1)]
+						n++
+						if !ok && !value {
+							return false, errBoom
+						}
+						return ok, nil
+					})
+					if test.want == nil {
+						assert.NoError(t, done.GaveUp)
+					} else {
+						assert.ErrorIs(t, done.GaveUp, test.want)
+					}
+					var outermost *steady.Retry
+					for _, policy := range policies {
+						if r, ok := policy.(*steady.Retry); ok {
+							outermost = r
+							break
+						}
+					}
+					assert.Same(t, outermost, done.Retry)
+				})
+			})
+		}
+	}
 }
 
 func TestOnAttemptAndOnDoneHearOfAPanic(t *testing.T) {

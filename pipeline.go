@@ -63,7 +63,8 @@ type plan struct {
 	chain    handler
 	breakers []*breakerStage
 	gate     gate
-	abandons *Timeout // the outermost Timeout that abandons, nil if none does
+	retry    *Retry   // the outermost, nil if there is none
+	abandons *Timeout // the outermost that abandons, nil if none does
 
 	// Only while it is laid out:
 	repeats bool // a policy further in may run the function more than once, or leave before it returns

@@ -149,6 +149,7 @@ func (r *Retry) stage(p *plan, next handler) handler {
 	}
 	p.budgets = append(p.budgets, s.budget)
 	p.repeats = true
+	p.retry = r
 	return s
 }
 
@@ -346,6 +347,7 @@ func (s *retryStage) again(ctx context.Context, c *call, a *series) error {
 func (s *retryStage) giveUp(c *call, a *series, reason, err error) error {
 	switch {
 	case err == nil: // a failing value
+		c.gaveUp = reason
 		return nil
 	case c.fate == ran:
 	case a.failed: // both this and what the function returned before are to be seen
@@ -357,6 +359,7 @@ func (s *retryStage) giveUp(c *call, a *series, reason, err error) error {
 }
 
 func (s *retryStage) gaveUp(c *call, a *series, reason error) error {
+	c.gaveUp = reason
 	return &RetryError{
 		Policy:   s.r.cfg.Name,
 		Attempts: c.runs - a.runs,
