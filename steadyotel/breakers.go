@@ -2,6 +2,7 @@ package steadyotel
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -17,6 +18,9 @@ type breakers struct {
 	transitions metric.Int64Counter
 	waiting     atomic.Int64 // those that no call has been seen after
 	untold      series[string, *untold]
+
+	mu     sync.Mutex
+	served map[string][]string // the breakers of pipelines that have another name, the latest last
 }
 
 // untold are the transitions of the breakers of one name that no call has been seen after, the latest ones.
@@ -28,7 +32,7 @@ type untold struct {
 const maxUntold = 8
 
 func newBreakers(in *maker) *breakers {
-	b := &breakers{transitions: in.counter("steady.breaker.transitions", "{transition}", "Changes of a breaker's state.")}
+	b := &breakers{served: make(map[string][]string), transitions: in.counter("steady.breaker.transitions", "{transition}", "Changes of a breaker's state.")}
 	b.untold.make = func(string) *untold { return new(untold) }
 	return b
 }
@@ -73,6 +77,33 @@ func (b *breakers) transition(t steady.Transition) {
 	}
 	u.transitions = append(u.transitions, t)
 	b.waiting.Add(1)
+}
+
+// serve notes that the calls of a pipeline are those of a breaker, until forget is called.
+func (b *breakers) serve(pipeline, breaker string) (forget func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.served[pipeline] = append(b.served[pipeline], breaker)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		all := b.served[pipeline]
+		if i := slices.Index(all, breaker); len(all) > 1 {
+			b.served[pipeline] = slices.Delete(all, i, i+1)
+		} else {
+			delete(b.served, pipeline)
+		}
+	}
+}
+
+// of returns the name of a pipeline's breaker.
+func (b *breakers) of(pipeline string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if all := b.served[pipeline]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return pipeline
 }
 
 // tell puts the transitions of a breaker since the last call on the span of this one.

@@ -3,10 +3,6 @@ package steadyotel
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -21,11 +17,7 @@ type calls struct {
 	attempt  metric.Float64Histogram
 	attempts metric.Int64Histogram
 	ends     series[end, []metric.RecordOption]
-
-	known atomic.Pointer[map[string]*pipelined] // by the pipeline's name
-
-	mu         sync.Mutex // of those who change known
-	registered map[string][]*pipelined
+	retrying series[retryEnd, []metric.RecordOption]
 }
 
 // end is how a call or an attempt ended.
@@ -35,17 +27,11 @@ type end struct {
 	errorType string
 }
 
-// pipelined is what is known of a pipeline.
-type pipelined struct {
-	retry    *steady.Retry // nil where there is none
-	breaker  string        // its name, empty where there is none
-	outcomes [len(retryOutcomes)][]metric.RecordOption
-}
+// retryEnd is how the retrying of a call ended.
+type retryEnd struct{ pipeline, outcome string }
 
 func newCalls(in *maker) *calls {
 	c := &calls{
-		registered: make(map[string][]*pipelined),
-
 		duration: in.seconds("steady.pipeline.duration", "Duration of calls through a pipeline, waits and retries included."),
 		attempt:  in.seconds("steady.attempt.duration", "Time inside the function, each attempt on its own."),
 		attempts: made[metric.Int64Histogram](in)(in.meter.Int64Histogram("steady.retry.attempts", metric.WithUnit("{attempt}"),
@@ -58,6 +44,9 @@ func newCalls(in *maker) *calls {
 			attributes = append(attributes, errorType.String(e.errorType))
 		}
 		return []metric.RecordOption{with(attributes...)}
+	}
+	c.retrying.make = func(e retryEnd) []metric.RecordOption {
+		return []metric.RecordOption{with(pipelineName.String(e.pipeline), retryOutcome.String(e.outcome))}
 	}
 	return c
 }
@@ -73,135 +62,25 @@ func (c *calls) record(ctx context.Context, into metric.Float64Histogram, pipeli
 
 func (c *calls) done(ctx context.Context, done steady.Completion) {
 	c.record(ctx, c.duration, done.Pipeline, done.Duration, done.Outcome, done.Err)
-	if p := c.of(done.Pipeline); p != nil && p.retry != nil {
-		c.attempts.Record(ctx, int64(done.Attempts), p.outcomes[endOfRetrying(done, p.retry)]...)
+	if done.Retry != nil {
+		c.attempts.Record(ctx, int64(done.Attempts), c.retrying.of(retryEnd{done.Pipeline, endOfRetrying(done)})...)
 	}
-}
-
-// of returns what is known of the pipelines of a name, nil if nothing is.
-func (c *calls) of(name string) *pipelined {
-	if known := c.known.Load(); known != nil {
-		return (*known)[name]
-	}
-	return nil
-}
-
-// register notes what the pipelines of a name have inside. The returned function takes that back.
-func (c *calls) register(name string, retry *steady.Retry, breaker *steady.Breaker) (unregister func()) {
-	p := &pipelined{retry: retry}
-	if breaker != nil {
-		p.breaker = breaker.Name()
-	}
-	for i, o := range retryOutcomes {
-		p.outcomes[i] = []metric.RecordOption{with(pipelineName.String(name), retryOutcome.String(o))}
-	}
-	c.change(name, func(registered []*pipelined) []*pipelined { return append(registered, p) })
-	return func() {
-		c.change(name, func(registered []*pipelined) []*pipelined {
-			return slices.DeleteFunc(registered, func(other *pipelined) bool { return other == p })
-		})
-	}
-}
-
-func (c *calls) change(name string, change func([]*pipelined) []*pipelined) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := make(map[string]*pipelined)
-	if before := c.known.Load(); before != nil {
-		maps.Copy(known, *before)
-	}
-	if registered := change(c.registered[name]); len(registered) > 0 {
-		c.registered[name], known[name] = registered, foremost(registered)
-	} else {
-		delete(c.registered, name)
-		delete(known, name)
-	}
-	c.known.Store(&known)
-}
-
-// foremost returns which of the pipelines of one name their calls are taken for: the latest with a Retry, lest one
-// without hides the retrying of the others.
-func foremost(registered []*pipelined) *pipelined {
-	for _, p := range slices.Backward(registered) {
-		if p.retry != nil {
-			return p
-		}
-	}
-	return registered[len(registered)-1]
-}
-
-const (
-	firstTry = iota
-	succeededAfterRetry
-	exhausted
-	notRetryable
-	budget
-	deadline
-)
-
-// retryOutcomes are the values of steady.retry.outcome.
-var retryOutcomes = [...]string{
-	firstTry:            "first_try",
-	succeededAfterRetry: "retried",
-	exhausted:           "exhausted",
-	notRetryable:        "not_retryable",
-	budget:              "budget",
-	deadline:            "deadline",
 }
 
 // endOfRetrying says why a call made the attempts it made, and no more.
-func endOfRetrying(done steady.Completion, r *steady.Retry) int {
+func endOfRetrying(done steady.Completion) string {
 	switch {
 	case done.Outcome == steady.Success && done.Attempts > 1:
-		return succeededAfterRetry
+		return "retried"
 	case done.Outcome == steady.Success:
-		return firstTry
-	case done.Err == nil:
-		return endOfFailingValue(done, r)
-	default:
-		return endOfFailure(done.Err)
+		return "first_try"
+	case errors.Is(done.GaveUp, steady.ErrRetriesExhausted):
+		return "exhausted"
+	case errors.Is(done.GaveUp, steady.ErrRetryBudget):
+		return "budget"
+	case errors.Is(done.GaveUp, steady.ErrRetryDeadline), errors.Is(done.GaveUp, context.DeadlineExceeded):
+		return "deadline"
+	default: // also rejected at a later attempt, or cancelled by the caller
+		return "not_retryable"
 	}
-}
-
-func endOfFailure(err error) int {
-	switch e := err.(type) { //nolint:errorlint // spares what errors.As allocates; wrapped ones follow
-	case *steady.RejectedError:
-		return notRetryable
-	case *steady.RetryError:
-		return endOfGivingUp(e)
-	}
-	var gaveUp *steady.RetryError
-	if errors.As(err, &gaveUp) {
-		return endOfGivingUp(gaveUp)
-	}
-	return notRetryable
-}
-
-func endOfGivingUp(gaveUp *steady.RetryError) int {
-	switch {
-	case errors.Is(gaveUp.Reason, steady.ErrRetriesExhausted):
-		return exhausted
-	case errors.Is(gaveUp.Reason, steady.ErrRetryBudget):
-		return budget
-	case errors.Is(gaveUp.Reason, steady.ErrRetryDeadline), errors.Is(gaveUp.Reason, context.DeadlineExceeded):
-		return deadline
-	default: // rejected at a later attempt, or the caller has cancelled
-		return notRetryable
-	}
-}
-
-// endOfFailingValue is for a value that comes back, with a nil error, when nothing is left to try: what there is
-// to go by is the number of attempts and the budget.
-func endOfFailingValue(done steady.Completion, r *steady.Retry) int {
-	cfg := r.Config()
-	switch done.Outcome {
-	case steady.Transient, steady.Unsent, steady.Throttled:
-		switch {
-		case cfg.MaxAttempts > 1 && done.Attempts >= cfg.MaxAttempts:
-			return exhausted
-		case cfg.Budget != nil && cfg.Budget.Stats().Tokens < 1:
-			return budget
-		}
-	}
-	return notRetryable
 }

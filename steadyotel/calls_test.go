@@ -66,6 +66,12 @@ func TestHowRetryingEnds(t *testing.T) {
 		"the budget is empty and the value bad": {
 			outcome: "budget", attempts: 2, retry: steady.RetryConfig{Budget: budgetOf(t, 1)}, fn: returns(503, nil),
 		},
+		"the delay would be too long and the value bad": {
+			outcome: "deadline", attempts: 1, within: time.Second, retry: steady.RetryConfig{BaseDelay: time.Minute, MaxDelay: time.Minute}, fn: returns(503, nil),
+		},
+		"a bad value, with a budget that another call has emptied, is not tried again anyway": {
+			outcome: "not_retryable", attempts: 1, retry: steady.RetryConfig{MaxAttempts: 1, Budget: emptied(t)}, fn: returns(503, nil),
+		},
 		"the delay would be too long":       {outcome: "deadline", attempts: 1, within: time.Second, retry: steady.RetryConfig{BaseDelay: time.Minute, MaxDelay: time.Minute}, fn: failing},
 		"the time ends in the last attempt": {outcome: "deadline", attempts: 1, within: time.Second, fn: func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }},
 		"a breaker rejects it": {outcome: "not_retryable", attempts: 0, fn: failing, inside: func(o *observed) []steady.Policy {
@@ -122,6 +128,16 @@ func budgetOf(t *testing.T, tokens int) *steady.RetryBudget {
 	return b
 }
 
+func emptied(t *testing.T) *steady.RetryBudget {
+	b := budgetOf(t, 1)
+	p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{Policies: []steady.Policy{
+		steady.Must(steady.NewRetry(steady.RetryConfig{NoDelay: true, Budget: b})),
+	}}))
+	_, _ = p.Do(t.Context(), returns(0, errReset))
+	require.Less(t, b.Stats().Tokens, 1.0)
+	return b
+}
+
 func TestOnlyAPipelineWithARetryCountsItsAttempts(t *testing.T) {
 	o := observe(t)
 	_, err := newPipeline(t, o).Do(t.Context(), returns(1, nil))
@@ -129,22 +145,13 @@ func TestOnlyAPipelineWithARetryCountsItsAttempts(t *testing.T) {
 	assert.NotContains(t, o.collect(), "steady.retry.attempts")
 }
 
-func TestTheRetryingOfADependencysPipelinesIsKnownByItsName(t *testing.T) {
+func TestTheRetryingOfAPipelineIsKnownWithoutARegistration(t *testing.T) {
 	o := observe(t)
-	d := newDependency(t, o, "catalog")
-	unregister, err := o.RegisterDependency(d)
-	require.NoError(t, err)
-	p, err := steady.NewPipelineFor(d, steady.ReadIdempotent, steady.PipelineConfig[int]{})
+	p, err := steady.NewPipelineFor(newDependency(t, o, "catalog"), steady.ReadIdempotent, steady.PipelineConfig[int]{})
 	require.NoError(t, err)
 	_, err = p.Do(t.Context(), returns(1, nil))
 	require.NoError(t, err)
-	tries := []string{"steady.pipeline.name", "catalog", "steady.retry.outcome", "first_try"}
-	assert.Equal(t, 1.0, o.value("steady.retry.attempts", tries...))
-
-	unregister()
-	_, err = p.Do(t.Context(), returns(1, nil))
-	require.NoError(t, err)
-	assert.Equal(t, 1.0, o.value("steady.retry.attempts", tries...), "it is not known any more")
+	assert.Equal(t, 1.0, o.value("steady.retry.attempts", "steady.pipeline.name", "catalog", "steady.retry.outcome", "first_try"))
 }
 
 func TestTheErrorTypeIsOneOfFewWords(t *testing.T) {

@@ -12,21 +12,16 @@ import (
 
 func (o *Observer) attempt(ctx context.Context, a steady.Attempt) {
 	o.calls.record(ctx, o.calls.attempt, a.Pipeline, a.Duration, a.Outcome, a.Err)
-	if o.breakers.waiting.Load() == 0 {
-		return
+	if o.breakers.waiting.Load() > 0 {
+		o.breakers.tell(ctx, o.breakers.of(a.Pipeline))
 	}
-	breaker := a.Pipeline
-	if p := o.calls.of(a.Pipeline); p != nil {
-		breaker = p.breaker
-	}
-	o.breakers.tell(ctx, breaker)
 }
 
 func (o *Observer) reject(ctx context.Context, r steady.Rejection) {
 	by := breakerName
 	if errors.Is(r.Err.Reason, steady.ErrBulkheadFull) {
 		by = bulkheadName
-		o.limits.reject(ctx, r.Policy)
+		o.limits.reject(ctx, r)
 	} else {
 		o.breakers.tell(ctx, r.Policy)
 	}

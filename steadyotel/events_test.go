@@ -14,6 +14,7 @@ import (
 	tracing "go.opentelemetry.io/otel/trace"
 
 	"github.com/steady-go/steady"
+	"github.com/steady-go/steady/steadyotel"
 )
 
 // traced is a tracer and the spans that ended.
@@ -26,6 +27,15 @@ func newTraced(sampler trace.Sampler) traced {
 	recorder := tracetest.NewSpanRecorder()
 	provider := trace.NewTracerProvider(trace.WithSpanProcessor(recorder), trace.WithSampler(sampler))
 	return traced{provider.Tracer("test"), recorder}
+}
+
+// eventsOf returns the events of the span of a call.
+func (tr traced) eventsOf(t *testing.T, p *steady.Pipeline[int], name string) []event {
+	ctx, span := tr.Start(t.Context(), name)
+	_, err := p.Do(ctx, returns(1, nil))
+	require.NoError(t, err)
+	span.End()
+	return eventsOf(tr.Ended()[len(tr.Ended())-1])
 }
 
 // event is an event of a span, as maps that can be compared.
@@ -111,19 +121,31 @@ func TestATransitionGoesToTheNextCallOfItsBreakerAlone(t *testing.T) {
 	other, err := steady.NewPipeline(steady.PipelineConfig[int]{Name: "other", Hooks: o.Hooks()})
 	require.NoError(t, err)
 	spans := newTraced(trace.AlwaysSample())
-	call := func(p *steady.Pipeline[int], name string) []event {
-		ctx, span := spans.Start(t.Context(), name)
-		_, err := p.Do(ctx, returns(1, nil))
-		require.NoError(t, err)
-		span.End()
-		return eventsOf(spans.Ended()[len(spans.Ended())-1])
-	}
+	call := func(p *steady.Pipeline[int], name string) []event { return spans.eventsOf(t, p, name) }
 	for range 20 {
 		b.ForceClosed("test")
 	}
 	assert.Empty(t, call(other, "another dependency's"))
 	assert.Len(t, call(p, "the first"), 8, "the latest of them")
 	assert.Empty(t, call(p, "the second"))
+}
+
+func TestAPipelinesCallsAreItsBreakersUntilTheLastRegistrationIsTakenBack(t *testing.T) {
+	o := observe(t)
+	b := newBreaker(t, o, steady.BreakerConfig{})
+	p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{Name: "prices", Policies: []steady.Policy{b}, Hooks: o.Hooks()}))
+	spans := newTraced(trace.AlwaysSample())
+	told := func() int {
+		b.ForceClosed("test")
+		return len(spans.eventsOf(t, p, "checkout"))
+	}
+	first := steady.Must(steadyotel.RegisterPipeline(o.Observer, p))
+	second := steady.Must(steadyotel.RegisterPipeline(o.Observer, p))
+	assert.Equal(t, 1, told())
+	second()
+	assert.Equal(t, 1, told())
+	first()
+	assert.Zero(t, told())
 }
 
 func TestASpanThatDoesNotRecordGetsNoEvents(t *testing.T) {

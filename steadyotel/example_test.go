@@ -82,8 +82,7 @@ func ExampleObserver_Register() {
 	// steady.breaker.from=closed,steady.breaker.name=catalog,steady.breaker.reason=failure_rate,steady.breaker.to=open 1
 }
 
-// A pipeline with a name of its own, or policies of its own, is registered with them; then it is known how its
-// retrying ends.
+// A pipeline with a name of its own, or policies of its own, is registered with them.
 func ExampleRegisterPipeline() {
 	reader := sdk.NewManualReader()
 	observer := steady.Must(steadyotel.New(sdk.NewMeterProvider(sdk.WithReader(reader))))

@@ -2,7 +2,6 @@ package steadyotel
 
 import (
 	"context"
-	"sync/atomic"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -20,10 +19,6 @@ type limits struct {
 type limit struct {
 	wait          []metric.RecordOption
 	full, maxWait []metric.AddOption
-
-	// lapsed is how many calls have waited for MaxWait and are about to be rejected. A Rejection does not say why;
-	// which of two such calls takes which reason makes no difference to the counts.
-	lapsed atomic.Int64
 }
 
 func newLimits(in *maker) *limits {
@@ -46,25 +41,15 @@ func newLimits(in *maker) *limits {
 }
 
 func (l *limits) wait(ctx context.Context, w steady.Wait) {
-	of := l.byName.of(w.Policy)
-	l.waited.Record(ctx, w.Duration.Seconds(), of.wait...)
-	if !w.Admitted && ctx.Err() == nil {
-		of.lapsed.Add(1)
-	}
+	l.waited.Record(ctx, w.Duration.Seconds(), l.byName.of(w.Policy).wait...)
 }
 
-func (l *limits) reject(ctx context.Context, policy string) {
-	of := l.byName.of(policy)
-	for {
-		lapsed := of.lapsed.Load()
-		if lapsed == 0 {
-			l.rejected.Add(ctx, 1, of.full...)
-			return
-		}
-		if of.lapsed.CompareAndSwap(lapsed, lapsed-1) {
-			l.rejected.Add(ctx, 1, of.maxWait...)
-			return
-		}
+func (l *limits) reject(ctx context.Context, r steady.Rejection) {
+	of := l.byName.of(r.Policy)
+	if r.Waited {
+		l.rejected.Add(ctx, 1, of.maxWait...)
+	} else {
+		l.rejected.Add(ctx, 1, of.full...)
 	}
 }
 

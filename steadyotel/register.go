@@ -72,19 +72,18 @@ func (o *Observer) begin(subjects []*subject) {
 	}
 }
 
-// RegisterDependency registers all of a dependency's parts, and the retrying of its pipelines as far as they have
-// its name, which is the default: others are registered with [RegisterPipeline].
+// RegisterDependency registers all of a dependency's parts.
 func (o *Observer) RegisterDependency(d *steady.Dependency) (unregister func(), err error) {
 	if d == nil {
 		return nil, errors.New("steadyotel: RegisterDependency: the Dependency must not be nil")
 	}
-	return o.registerNamed(d.Name(), d.Policies(steady.ReadIdempotent))
+	return o.Register(d.Policies(steady.ReadIdempotent)...)
 }
 
-// RegisterPipeline registers the policies of a pipeline, and how its retrying ends (steady.retry.attempts). Its
-// policies may be registered already, with other pipelines or a dependency. The calls of pipelines that share a name
-// count as those of the one that was registered last, of those with a Retry if there are such. A pipeline without Hooks,
-// whose calls could not be measured, is an error.
+// RegisterPipeline registers the policies of a pipeline, and that its calls are those of its breaker, whose transitions
+// they can have on their spans; a pipeline that has its breaker's name, as a dependency's have, is known for that without.
+// Its policies may be registered already, with other pipelines or a dependency. A pipeline without Hooks, whose calls could
+// not be measured, is an error.
 func RegisterPipeline[T any](o *Observer, p *steady.Pipeline[T]) (unregister func(), err error) {
 	if o == nil || p == nil {
 		return nil, errors.New("steadyotel: RegisterPipeline: Observer and Pipeline must not be nil")
@@ -96,31 +95,22 @@ func RegisterPipeline[T any](o *Observer, p *steady.Pipeline[T]) (unregister fun
 	if cfg.Hooks == nil {
 		return nil, fmt.Errorf("steadyotel: RegisterPipeline: the pipeline %q has no Hooks, which measure its calls: give it those of Observer.Hooks", cfg.Name)
 	}
-	return o.registerNamed(cfg.Name, cfg.Policies)
-}
-
-func (o *Observer) registerNamed(name string, policies []steady.Policy) (unregister func(), err error) {
-	forget, err := o.Register(policies...)
+	forget, err := o.Register(cfg.Policies...)
 	if err != nil {
 		return nil, err
 	}
-	var retry *steady.Retry
-	var breaker *steady.Breaker
-	for _, policy := range slices.Backward(policies) { // the outermost of several
-		switch policy := policy.(type) {
-		case *steady.Retry:
-			retry = policy
-		case *steady.Breaker:
-			breaker = policy
+	for _, policy := range cfg.Policies {
+		if breaker, ok := policy.(*steady.Breaker); ok { // the outermost of several
+			forgetName := o.breakers.serve(cfg.Name, breaker.Name())
+			return sync.OnceFunc(func() { forget(); forgetName() }), nil
 		}
 	}
-	forgetName := o.calls.register(name, retry, breaker)
-	return sync.OnceFunc(func() { forget(); forgetName() }), nil
+	return forget, nil
 }
 
 // RegisterSource observes dependencies that come and go, one for each host say: they are asked for at each
 // collection, on its goroutine. One that has the name of another, registered or not, is left out, with an error to the
-// OpenTelemetry error handler. Their metrics are those that RegisterDependency gives, but for steady.retry.attempts.
+// OpenTelemetry error handler. Their metrics are those that RegisterDependency gives.
 func (o *Observer) RegisterSource(dependencies func() []*steady.Dependency) (unregister func(), err error) {
 	if dependencies == nil {
 		return nil, errors.New("steadyotel: RegisterSource: the function must not be nil")

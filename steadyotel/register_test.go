@@ -244,23 +244,6 @@ func TestCallsCollectionsAndRegistrationsMeet(t *testing.T) {
 	}
 }
 
-func TestAPipelineWithoutARetryHidesNotTheRetriesOfAnotherOfItsName(t *testing.T) {
-	o := observe(t)
-	retrying := newPipeline(t, o, steady.Must(steady.NewRetry(steady.RetryConfig{Name: "prices", MaxAttempts: 2})))
-	plain := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{Name: "prices", Hooks: o.Hooks()}))
-	unregister, err := steadyotel.RegisterPipeline(o.Observer, plain)
-	require.NoError(t, err)
-	attempts := func() uint64 {
-		_, err := retrying.Do(t.Context(), returns(1, nil))
-		require.NoError(t, err)
-		p, _ := o.collect().at("steady.retry.attempts", "steady.pipeline.name", "prices", "steady.retry.outcome", "first_try")
-		return p.count
-	}
-	assert.EqualValues(t, 1, attempts())
-	unregister()
-	assert.EqualValues(t, 2, attempts(), "what was there before is back")
-}
-
 func TestAPipelineWithoutHooksIsNotRegistered(t *testing.T) {
 	o := observe(t)
 	p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{Name: "prices", Policies: []steady.Policy{
