@@ -28,19 +28,25 @@ type Timeouts struct {
 	Total time.Duration
 }
 
-// check notes what is wrong with the numbers by themselves.
-func (t Timeouts) check(f *faults) {
-	for _, limit := range []struct {
-		field string
-		d     time.Duration
-	}{
+// limit is a field with its name.
+type limit struct {
+	field string
+	d     time.Duration
+}
+
+// steps are the limits of the steps towards a response, and of those of reading it.
+func (t Timeouts) steps() []limit {
+	return []limit{
 		{"Connect", t.Connect},
 		{"TLSHandshake", t.TLSHandshake},
 		{"ResponseHeader", t.ResponseHeader},
 		{"ReadIdle", t.ReadIdle},
-		{"Attempt", t.Attempt},
-		{"Total", t.Total},
-	} {
+	}
+}
+
+// check notes what is wrong with the numbers by themselves.
+func (t Timeouts) check(f *faults) {
+	for _, limit := range append(t.steps(), limit{"Attempt", t.Attempt}, limit{"Total", t.Total}) {
 		f.refuse(limit.d < 0, "Timeouts.%s must not be negative, got %v (0 leaves it out)", limit.field, limit.d)
 	}
 	f.refuse(t.Total > 0 && t.Attempt > t.Total, "Timeouts.Attempt (%v) exceeds Total (%v): lower it, or leave it out", t.Attempt, t.Total)
@@ -54,15 +60,7 @@ func (t Timeouts) checkSteps(f *faults, attempt, total time.Duration) {
 	if around <= 0 {
 		around, name = total, "the limit of the whole call"
 	}
-	for _, step := range []struct {
-		field string
-		d     time.Duration
-	}{
-		{"Connect", t.Connect},
-		{"TLSHandshake", t.TLSHandshake},
-		{"ResponseHeader", t.ResponseHeader},
-		{"ReadIdle", t.ReadIdle},
-	} {
+	for _, step := range t.steps() {
 		f.refuse(around > 0 && step.d > around, "Timeouts.%s (%v) exceeds %s (%v): it could never end a call; lower it, or leave it out",
 			step.field, step.d, name, around)
 	}

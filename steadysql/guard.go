@@ -13,7 +13,8 @@ import (
 // guard is what the connections of one connector have in common: the policies.
 type guard struct {
 	dependency *steady.Dependency
-	limit      *steady.Timeout // nil where there is none
+	first      func(error) steady.Outcome // the Dependency's Classify; may be nil
+	limit      *steady.Timeout            // nil where there is none
 	pipelines  [3]*pipeline    // by mode
 	bad        atomic.Uint32   // ErrBadConn in a row, where database/sql tries again
 }
@@ -34,7 +35,7 @@ const (
 )
 
 func newGuard(d *steady.Dependency) (*guard, error) {
-	g := &guard{dependency: d, limit: d.AttemptTimeout()}
+	g := &guard{dependency: d, first: d.Config().Classify, limit: d.AttemptTimeout()}
 	if g.limit == nil {
 		g.limit = d.Timeout()
 	}
@@ -71,8 +72,8 @@ func (g *guard) classify(o steady.Outcome, err error) steady.Outcome {
 	if o != 0 || err == nil {
 		return o
 	}
-	if classify := g.dependency.Config().Classify; classify != nil {
-		if o := classify(err); o != 0 {
+	if g.first != nil {
+		if o := g.first(err); o != 0 {
 			return o
 		}
 	}
