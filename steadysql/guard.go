@@ -15,8 +15,8 @@ type guard struct {
 	dependency *steady.Dependency
 	first      func(error) steady.Outcome // the Dependency's Classify; may be nil
 	limit      *steady.Timeout            // nil where there is none
-	pipelines  [3]*pipeline    // by mode
-	bad        atomic.Uint32   // ErrBadConn in a row, where database/sql tries again
+	pipelines  [3]*pipeline               // by mode
+	bad        atomic.Uint32              // ErrBadConn in a row, where database/sql tries again
 }
 
 // pipeline is one whose functions may say themselves what their end means: a value other than 0 is the outcome.

@@ -1,4 +1,4 @@
-package steadyhttp_test
+package steadygrpc_test
 
 import (
 	"os"
