@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/steady-go/steady"
+	"github.com/steady-go/steady/examples/internal/screen"
 )
 
 // show is what the program is told.
@@ -48,7 +49,7 @@ func main() {
 
 // run is the whole program.
 func (s show) run(ctx context.Context, out io.Writer) (shop *Shop, err error) {
-	w := &screen{w: out}
+	w := screen.New(out)
 	db, err := openDatabase(ctx, s.dsn)
 	if err != nil {
 		return nil, err
@@ -82,16 +83,16 @@ func (s show) run(ctx context.Context, out io.Writer) (shop *Shop, err error) {
 		{"the report is slow", 2 * time.Second, s.slow},
 		{"all is well again", 20 * time.Millisecond, s.last},
 	} {
-		w.printf("\n--- %s, for %v\n", act.name, act.time)
+		w.Printf("\n--- %s, for %v\n", act.name, act.time)
 		db.pause.Store(int64(act.pause))
 		for end := time.Now().Add(act.time); time.Now().Before(end); {
 			time.Sleep(min(time.Second, time.Until(end)))
-			w.printf("> %4.1fs  %s\n", time.Since(began).Seconds(), shop.news())
+			w.Printf("> %4.1fs  %s\n", time.Since(began).Seconds(), shop.news())
 		}
 	}
 	home()
 	people.Wait()
-	w.printf("\n%s", shop.summary())
+	w.Printf("\n%s", shop.summary())
 	return shop, shop.audit(context.WithoutCancel(ctx))
 }
 
@@ -109,20 +110,6 @@ func every(ctx context.Context, pause time.Duration, do func(context.Context)) {
 }
 
 // transitions writes what the breakers do.
-func transitions(w *screen) *steady.Hooks {
-	return &steady.Hooks{OnTransition: func(t steady.Transition) { w.printf("! %v\n", t) }}
+func transitions(w *screen.Screen) *steady.Hooks {
+	return &steady.Hooks{OnTransition: func(t steady.Transition) { w.Printf("! %v\n", t) }}
 }
-
-// screen is where the log and everything else is written, by several goroutines at once.
-type screen struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(p)
-}
-
-func (s *screen) printf(format string, args ...any) { _, _ = fmt.Fprintf(s, format, args...) }

@@ -20,10 +20,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"sync"
 	"time"
+
+	"github.com/steady-go/steady/examples/internal/screen"
 )
 
 // show is what the program is told.
@@ -51,13 +51,13 @@ func main() {
 
 // run is the whole program.
 func (s show) run(out io.Writer) (*outcome, error) {
-	w, began := &screen{w: out}, time.Now()
+	w, began := screen.New(out), time.Now()
 	server, err := startServer(60)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { server.kill() }()
-	client, err := NewClient(server.addr, logger(w, began))
+	client, err := NewClient(server.addr, w.Logger(began))
 	if err != nil {
 		return nil, err
 	}
@@ -86,13 +86,13 @@ func (s show) run(out io.Writer) (*outcome, error) {
 			return server.bulkhead.SetMaxConcurrent(3)
 		}},
 	} {
-		w.printf("\n--- %s\n", act.name)
+		w.Printf("\n--- %s\n", act.name)
 		if err := act.begin(); err != nil {
 			return nil, err
 		}
 		for range 2 {
 			time.Sleep(s.act / 2)
-			w.printf("> %4.1fs  %s\n", time.Since(began).Seconds(), crowd.report())
+			w.Printf("> %4.1fs  %s\n", time.Since(began).Seconds(), crowd.report())
 		}
 	}
 	closing()
@@ -107,47 +107,14 @@ func (s show) run(out io.Writer) (*outcome, error) {
 	return o, nil
 }
 
-func (o *outcome) print(w *screen) {
+func (o *outcome) print(w *screen.Screen) {
 	d := o.client.prices
 	breaker, retry := d.Breaker().Stats(), d.Retry().Stats()
-	w.printf("\n--- what the callers met with\n%s\n", counts(o.crowd.met, "\n"))
-	w.printf("\n--- the client's policies\n")
-	w.printf("breaker: %v, %d transitions, %d rejected, %v open\n", breaker.State, breaker.Transitions, breaker.Rejected, breaker.TimeOpen.Round(time.Millisecond))
-	w.printf("bulkhead: %d rejected, %d slots taken now\n", d.Bulkhead().Stats().Rejected, d.Bulkhead().Stats().InFlight)
-	w.printf("retry: %d retries, %d calls succeeded after one, %d denied by the budget\n", retry.Retries, retry.SucceededAfterRetry, retry.BudgetDenied)
-	w.printf("\n--- the server's bulkhead\n%d rejected\n", o.server.bulkhead.Stats().Rejected)
-	w.printf("\n--- the orders\n%d placed, %d confirmed, %d of these lost, %d received twice\n", o.crowd.orders, len(o.crowd.confirmed), o.missing, o.twice)
+	w.Printf("\n--- what the callers met with\n%s\n", counts(o.crowd.met, "\n"))
+	w.Printf("\n--- the client's policies\n")
+	w.Printf("breaker: %v, %d transitions, %d rejected, %v open\n", breaker.State, breaker.Transitions, breaker.Rejected, breaker.TimeOpen.Round(time.Millisecond))
+	w.Printf("bulkhead: %d rejected, %d slots taken now\n", d.Bulkhead().Stats().Rejected, d.Bulkhead().Stats().InFlight)
+	w.Printf("retry: %d retries, %d calls succeeded after one, %d denied by the budget\n", retry.Retries, retry.SucceededAfterRetry, retry.BudgetDenied)
+	w.Printf("\n--- the server's bulkhead\n%d rejected\n", o.server.bulkhead.Stats().Rejected)
+	w.Printf("\n--- the orders\n%d placed, %d confirmed, %d of these lost, %d received twice\n", o.crowd.orders, len(o.crowd.confirmed), o.missing, o.twice)
 }
-
-// logger writes what a reader of this show wants to see: seconds since its start in place of the date, and nothing
-// that the message and its detail say anyhow.
-func logger(w io.Writer, began time.Time) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			switch a.Key {
-			case slog.TimeKey:
-				return slog.String(slog.TimeKey, fmt.Sprintf("%.1fs", time.Since(began).Seconds()))
-			case "at", "calls", "failed", "slow", "abandoned", "steady.breaker.from", "steady.breaker.to", "steady.breaker.reason":
-				return slog.Attr{}
-			}
-			if a.Value.Kind() == slog.KindDuration {
-				return slog.Duration(a.Key, a.Value.Duration().Round(time.Millisecond))
-			}
-			return a
-		},
-	}))
-}
-
-// screen is where the log and everything else is written, by several goroutines at once.
-type screen struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(p)
-}
-
-func (s *screen) printf(format string, args ...any) { _, _ = fmt.Fprintf(s, format, args...) }

@@ -18,10 +18,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"sync"
 	"time"
+
+	"github.com/steady-go/steady/examples/internal/screen"
 )
 
 // show is what the program is told.
@@ -47,14 +47,14 @@ func main() {
 
 // run is the whole program.
 func (s show) run(out io.Writer) (*outcome, error) {
-	w := &screen{w: out}
+	w := screen.New(out)
 	began := time.Now()
 	server, err := startSupplier(s.seed)
 	if err != nil {
 		return nil, err
 	}
 	defer server.close()
-	client, err := NewClient(server.url, logger(w, began))
+	client, err := NewClient(server.url, w.Logger(began))
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s show) run(out io.Writer) (*outcome, error) {
 		{"the supplier is well again", well, s.well},
 	} {
 		server.mood.Store(int32(act.mood))
-		w.printf("\n--- %s, for %v\n", act.name, act.time)
+		w.Printf("\n--- %s, for %v\n", act.name, act.time)
 		watch(w, shop, began, act.time)
 	}
 	closing()
@@ -86,42 +86,9 @@ func (s show) run(out io.Writer) (*outcome, error) {
 }
 
 // watch prints what the shoppers met with, once a second.
-func watch(w *screen, shop *shop, began time.Time, d time.Duration) {
+func watch(w *screen.Screen, shop *shop, began time.Time, d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(min(time.Second, time.Until(end)))
-		w.printf("> %4.1fs  shoppers: %s\n", time.Since(began).Seconds(), shop.news())
+		w.Printf("> %4.1fs  shoppers: %s\n", time.Since(began).Seconds(), shop.news())
 	}
 }
-
-// logger writes what a reader of this show wants to see: seconds since its start in place of the date,
-// milliseconds at the finest, and nothing that the message and its detail say anyhow.
-func logger(w io.Writer, began time.Time) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			switch a.Key {
-			case slog.TimeKey:
-				return slog.String(slog.TimeKey, fmt.Sprintf("%.1fs", time.Since(began).Seconds()))
-			case "at", "calls", "failed", "slow", "abandoned", "steady.breaker.from", "steady.breaker.to", "steady.breaker.reason":
-				return slog.Attr{}
-			}
-			if a.Value.Kind() == slog.KindDuration {
-				return slog.Duration(a.Key, a.Value.Duration().Round(time.Millisecond))
-			}
-			return a
-		},
-	}))
-}
-
-// screen is where the log and everything else is written, by several goroutines at once.
-type screen struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(p)
-}
-
-func (s *screen) printf(format string, args ...any) { _, _ = fmt.Fprintf(s, format, args...) }

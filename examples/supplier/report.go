@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/steady-go/steady"
+	"github.com/steady-go/steady/examples/internal/screen"
 )
 
 // outcome is what there is to see in the end.
@@ -16,24 +17,24 @@ type outcome struct {
 	books    books
 }
 
-func (o *outcome) print(w *screen) {
-	w.printf("\n--- what the shoppers met with\n")
+func (o *outcome) print(w *screen.Screen) {
+	w.Printf("\n--- what the shoppers met with\n")
 	printTable(w, o.results()...)
-	w.printf("\n--- what that reads like, the last of each kind\n")
+	w.Printf("\n--- what that reads like, the last of each kind\n")
 	printTable(w, o.examples()...)
-	w.printf("\n--- the policies, the outermost first\n")
+	w.Printf("\n--- the policies, the outermost first\n")
 	for _, rows := range stats(o.supplier) {
 		printTable(w, rows...)
-		w.printf("\n")
+		w.Printf("\n")
 	}
-	w.printf("--- the supplier's books\n")
+	w.Printf("--- the supplier's books\n")
 	o.printBooks(w)
 }
 
 // row is a line of a table.
 type row []any
 
-func printTable(w *screen, rows ...row) {
+func printTable(w *screen.Screen, rows ...row) {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, r := range rows {
 		_, _ = fmt.Fprintln(tw, strings.TrimSuffix(fmt.Sprintf(strings.Repeat("%v\t", len(r)), r...), "\t"))
@@ -106,20 +107,20 @@ func stats(d *steady.Dependency) [][]row {
 	}
 }
 
-func (o *outcome) printBooks(w *screen) {
+func (o *outcome) printBooks(w *screen.Screen) {
 	b := o.books
-	w.printf("reservations: %d baskets came with %d idempotency keys in %d requests, %d repetitions among them;\n",
+	w.Printf("reservations: %d baskets came with %d idempotency keys in %d requests, %d repetitions among them;\n",
 		b.baskets, b.keys, b.received, b.received-b.keys)
-	w.printf("              %d were applied, none more than %s: %d articles reserved, %d taken from the stock\n",
+	w.Printf("              %d were applied, none more than %s: %d articles reserved, %d taken from the stock\n",
 		b.applied, times(b.mostApplied), b.reserved, b.moved)
-	w.printf("orders:       %d were received, none more than %s, and %d delivered;\n", b.orders, times(b.mostReceived), b.delivered)
-	w.printf("              the shop is in doubt of %d; had it sent them again, the supplier would have delivered %d of them twice\n",
+	w.Printf("orders:       %d were received, none more than %s, and %d delivered;\n", b.orders, times(b.mostReceived), b.delivered)
+	w.Printf("              the shop is in doubt of %d; had it sent them again, the supplier would have delivered %d of them twice\n",
 		len(o.shop.inDoubt), b.doubtful)
 	if err := b.check(o.shop); err != nil {
-		w.printf("NOT IN ORDER: %v\n", err)
+		w.Printf("NOT IN ORDER: %v\n", err)
 		return
 	}
-	w.printf("in order:     every reservation was applied at most once, no order was received twice\n")
+	w.Printf("in order:     every reservation was applied at most once, no order was received twice\n")
 }
 
 func times(n int) string {
