@@ -505,7 +505,7 @@ func TestOnDoneTellsWhyARetryGaveUpAlsoOfAFailingValue(t *testing.T) {
 					policies := test.policies(t)
 					p := steady.Must(steady.NewPipeline(steady.PipelineConfig[bool]{
 						Policies: policies,
-						Classify: func(ok bool, err error) steady.Outcome {
+						Classify: func(ok bool, _ error) steady.Outcome {
 							if !ok {
 								return steady.Transient
 							}
