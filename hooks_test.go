@@ -441,7 +441,7 @@ func TestOnAttemptAndOnDoneTellOfEveryRunAndEveryCall(t *testing.T) {
 	}, done)
 }
 
-func TestOnDoneTellsWhyARetryGaveUpAlsoOfAFailingValue(t *testing.T) {
+func TestOnDoneTellsWhyARetryGaveUpAlsoOfAFailingValue(t *testing.T) { // O5
 	empty := func() *steady.RetryBudget {
 		b := steady.Must(steady.NewRetryBudget(steady.RetryBudgetConfig{Burst: 1, Ratio: 0.001}))
 		_, _ = pipeline(t, newRetry(t, steady.RetryConfig{NoDelay: true, MaxAttempts: 2, Budget: b})).Do(t.Context(), returns(0, errBoom))

@@ -86,8 +86,18 @@ var faults = []fault{
 	},
 	{
 		"O5", "a failing value becomes a RetryError when nothing is left to try", "retry.go",
-		"case err == nil: // a failing value\n\t\treturn nil\n", "",
+		"case err == nil: // a failing value\n\t\tc.gaveUp = reason\n\t\treturn nil\n", "",
 		"TestRetryGivesBackAFailingValueWhenNothingIsLeftToTry",
+	},
+	{
+		"O5", "OnDone does not hear why a failing value was not tried again", "retry.go",
+		"c.gaveUp = reason\n\t\treturn nil\n", "return nil\n",
+		"TestOnDoneTellsWhyARetryGaveUpAlsoOfAFailingValue",
+	},
+	{
+		"O5", "OnDone hears why an inner Retry gave up though the outer one went on", "call.go",
+		"\tc.gaveUp = nil\n", "",
+		"TestOnDoneTellsWhyARetryGaveUpAlsoOfAFailingValue",
 	},
 	{
 		"O5", "a result that is retried is discarded after the delay", "retry.go",
@@ -636,6 +646,11 @@ var faults = []fault{
 		"H1", "one call more than MaxConcurrent is let in", "bulkhead.go",
 		"b.free.Store(int64(cfg.MaxConcurrent) * slot)", "b.free.Store(int64(cfg.MaxConcurrent+1) * slot)",
 		"FuzzBulkhead",
+	},
+	{
+		"H2", "a rejection at the end of MaxWait looks like one without room in the queue", "bulkhead.go",
+		"return b.rejected(ctx, true)", "return b.rejected(ctx, false)",
+		"TestOnWaitTellsHowLongACallWaitedAndWhetherItGotIn",
 	},
 	{
 		"H2", "an OnWait that panics keeps the slot", "bulkhead.go",
