@@ -377,10 +377,8 @@ func (b *Breaker) openTripped(r float64) {
 func (b *Breaker) open(c change, r float64) {
 	b.openings++
 	period := ceiling(b.openings, b.cfg.OpenDuration, b.cfg.MaxOpenDuration)
-	c.OpenFor = period
-	if jitter := saturated(float64(period) * b.cfg.OpenJitter * r); jitter <= math.MaxInt64-period {
-		c.OpenFor += jitter
-	}
+	jitter := saturated(float64(period) * b.cfg.OpenJitter * r)
+	c.OpenFor = period + min(jitter, math.MaxInt64-period)
 	b.enter(StateOpen, c.at, c)
 }
 

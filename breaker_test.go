@@ -340,6 +340,19 @@ func TestAnOpenPeriodIsStretchedByTheJitter(t *testing.T) { // B9
 	}
 }
 
+func TestAnOpenPeriodAtTheEndOfTimeStaysThere(t *testing.T) { // B9
+	for _, period := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1024, 1<<62 + 1<<61} {
+		var seen transitions
+		b, mock := newBreaker(t, steady.BreakerConfig{
+			OpenDuration: period, OpenJitter: 1, Rand: func() float64 { return 0.5 }, Hooks: seen.hooks(),
+		})
+		call(t, b, mock, 10, 0, steady.Transient)
+		assert.Equal(t, time.Duration(math.MaxInt64), seen.list()[0].OpenFor)
+		mock.Add(1000 * time.Hour)
+		assert.Equal(t, steady.StateOpen, b.State())
+	}
+}
+
 func TestOpenPeriodsAreSpreadWithoutARandOfTheCallers(t *testing.T) { // B9
 	periods := make(map[time.Duration]bool)
 	for range 20 {

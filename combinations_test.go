@@ -84,6 +84,60 @@ func TestAHookThatPanicsBeforeTheFunctionCountsNothing(t *testing.T) { // O1, B1
 	})
 }
 
+// The clock moves on while the hook of one breaker runs, so that another one's hook is called, and panics, when the
+// stopwatches have been started.
+func TestAHookThatPanicsAtTheVeryStartTakesItBack(t *testing.T) { // B7, B10
+	for _, tt := range []struct {
+		name string
+		runs int // before the one that the hook prevents
+		want steady.BreakerTotals
+	}{
+		{"of the first run", 0, steady.BreakerTotals{}},
+		{"of the second run", 1, steady.BreakerTotals{Throttled: 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			mock := clock.NewMock()
+			armed := true
+			breaker := func(threshold time.Duration, hook func()) *steady.Breaker {
+				return steady.Must(steady.NewBreaker(steady.BreakerConfig{
+					SlowThreshold: threshold, WindowSize: 1, Clock: mock, Hooks: &steady.Hooks{OnTransition: func(steady.Transition) {
+						if armed {
+							hook()
+						}
+					}},
+				}))
+			}
+			outer := steady.Must(steady.NewBreaker(steady.BreakerConfig{NoSlowCalls: true, Clock: mock}))
+			slow := breaker(time.Second, func() { mock.Add(time.Second) })
+			explosive := breaker(2*time.Second, func() { panic("hook") })
+			retry := newRetry(t, steady.RetryConfig{NoDelay: true, Clock: mock})
+			runs := 0
+			queue := steady.Middleware(func(ctx context.Context, next func(context.Context) error) error {
+				if runs == tt.runs {
+					mock.Add(time.Second)
+				}
+				return next(ctx)
+			})
+			for _, b := range []*steady.Breaker{slow, explosive} {
+				hanging := allow(t, b)
+				defer hanging.Done(steady.Ignored)
+			}
+
+			assert.PanicsWithValue(t, "hook", func() {
+				_, _ = pipelineOn(t, mock, outer, retry, slow, explosive, queue).Do(t.Context(), func(context.Context) (int, error) {
+					runs++
+					return 0, steady.Mark(errBoom, steady.Throttled)
+				})
+			})
+
+			armed = false
+			assert.Equal(t, tt.runs, runs)
+			assert.Equal(t, tt.want, outer.Stats().Totals)
+			assert.Equal(t, []int{0, 1, 1}, []int{outer.Stats().InFlight, slow.Stats().InFlight, explosive.Stats().InFlight})
+		})
+	}
+}
+
 func TestASlowHookIsNotTheDependencysTime(t *testing.T) { // B8
 	var mock *clock.Mock
 	hooks := &steady.Hooks{OnTransition: func(tr steady.Transition) {

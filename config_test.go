@@ -167,7 +167,7 @@ func TestConfigAtItsLimitsIsAccepted(t *testing.T) {
 func TestConfigFaultsOfABreakerComeTogether(t *testing.T) {
 	assertFaults(t, breakerErr(steady.BreakerConfig{
 		WindowSize: 1<<20 + 1, WindowAge: -time.Second, MinCalls: -1, FailureRate: 50, SlowRate: -0.5, SlowThreshold: -time.Second,
-		OpenDuration: -time.Second, MaxOpenDuration: -time.Minute, OpenJitter: 20, HalfOpenProbes: 1001, ProbeTimeout: -time.Second,
+		OpenDuration: -time.Second, MaxOpenDuration: -time.Minute, OpenJitter: 100, HalfOpenProbes: 1001, ProbeTimeout: -time.Second,
 	}),
 		"steady: BreakerConfig.WindowSize must be in [1, 1048576], got 1048577 (0 means 20)",
 		"steady: BreakerConfig.WindowAge must not be negative, got -1s (0 means no age limit)",
@@ -177,7 +177,7 @@ func TestConfigFaultsOfABreakerComeTogether(t *testing.T) {
 		"steady: BreakerConfig.SlowThreshold is required and must be positive, got -1s (the longest answer you would call healthy, about twice the p99; or set NoSlowCalls)",
 		"steady: BreakerConfig.OpenDuration must be positive, got -1s (0 means 10s)",
 		"steady: BreakerConfig.MaxOpenDuration must be at least OpenDuration = -1s, got -1m0s (0 means OpenDuration: no growth)",
-		"steady: BreakerConfig.OpenJitter must be in [0, 1], got 20 (a percentage? write 0.2)",
+		"steady: BreakerConfig.OpenJitter must be in [0, 1], got 100 (a percentage? write 1)",
 		"steady: BreakerConfig.HalfOpenProbes must be in [1, 1000], got 1001 (0 means 3)",
 		"steady: BreakerConfig.ProbeTimeout must not be negative, got -1s (0 means OpenDuration)",
 	)

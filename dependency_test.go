@@ -339,6 +339,24 @@ func TestADependencysClassifyIsForPipelinesWithoutOne(t *testing.T) {
 	assert.Equal(t, []steady.Outcome{steady.Success, steady.Permanent, steady.Permanent}, got)
 }
 
+func TestADependencysClassifyIsNotTheFunctionsTime(t *testing.T) { // B7
+	mock := clock.NewMock()
+	cfg := catalogConfig()
+	cfg.Clock = mock
+	var d *steady.Dependency
+	cfg.Classify = func(error) steady.Outcome {
+		mock.Add(time.Minute)
+		assert.Zero(t, d.Breaker().Stats().InFlight)
+		return steady.Success
+	}
+	d = steady.Must(steady.NewDependency(cfg))
+	p := steady.Must(steady.NewPipelineFor(d, steady.ReadIdempotent, steady.PipelineConfig[int]{}))
+	_, err := p.Do(t.Context(), returns(0, errBoom))
+	require.Equal(t, errBoom, err)
+	assert.Equal(t, steady.BreakerTotals{Success: 1}, d.Breaker().Stats().Totals)
+	assert.Less(t, d.Breaker().Stats().LatencyP99, time.Minute)
+}
+
 func TestNewPipelineForRefusesWhatItCannotUse(t *testing.T) {
 	d := steady.Must(steady.NewDependency(catalogConfig()))
 	_, err := steady.NewPipelineFor(nil, 9, steady.PipelineConfig[int]{Policies: []steady.Policy{newBulkhead(t, steady.BulkheadConfig{MaxConcurrent: 1})}})

@@ -64,7 +64,7 @@ func (l *latencies) quantiles(now instant) (p50, p99 time.Duration) {
 	// The nearest rank: the smallest value that at least q of all do not exceed.
 	rank50, rank99 := (total+1)/2, total-total/100
 	var seen uint64
-	for i := range latencyBuckets {
+	for i := 0; ; i++ { // until all of them have been seen
 		for s := range l.slices {
 			seen += uint64(l.slices[s][i])
 		}
@@ -75,7 +75,6 @@ func (l *latencies) quantiles(now instant) (p50, p99 time.Duration) {
 			return p50, latencyMiddle(i)
 		}
 	}
-	return p50, latencyMiddle(latencyBuckets - 1)
 }
 
 // turn moves on to the slice that now belongs to, emptying those that are begun anew.

@@ -72,6 +72,7 @@ func TestAMarkOfNothingIsNothing(t *testing.T) {
 	assert.NoError(t, steady.MarkRetryAfter(nil, steady.Transient, time.Second))
 	assert.Equal(t, errBoom, steady.Mark(errBoom, 0))
 	assert.Equal(t, errBoom, steady.MarkRetryAfter(errBoom, 0, -time.Second))
+	assert.Equal(t, errBoom, steady.MarkRetryAfter(errBoom, 0, 0))
 	assert.Equal(t, steady.Transient, steady.Classify(steady.Mark(errBoom, 99)), "an outcome that does not exist")
 }
 

@@ -284,10 +284,7 @@ func (s *retryStage) delay(c *call, a *series) time.Duration {
 		base = cfg.ThrottledDelay
 	}
 	a.previous = cfg.Jitter.delay(a.n, base, cfg.MaxDelay, a.previous, s.random())
-	if a.previous > math.MaxInt64-floor {
-		return math.MaxInt64
-	}
-	return floor + a.previous
+	return floor + min(a.previous, math.MaxInt64-floor)
 }
 
 func (s *retryStage) random() float64 {

@@ -555,6 +555,19 @@ func TestRetryErrorAfterAFailingValueIsKept(t *testing.T) { // O5, O7
 	assert.Equal(t, errBoom, requireGaveUp(t, err, steady.ErrRetriesExhausted).Last)
 }
 
+func TestRetryInsideAnotherCountsItsOwnAttempts(t *testing.T) { // O7
+	outer := newRetry(t, steady.RetryConfig{Name: "outer", NoDelay: true, MaxAttempts: 3, NoBudget: true})
+	inner := newRetry(t, steady.RetryConfig{Name: "inner", NoDelay: true, MaxAttempts: 2, NoBudget: true})
+	_, err := pipeline(t, outer, inner).Do(t.Context(), returns(0, errBoom))
+	got := requireGaveUp(t, err, steady.ErrRetriesExhausted)
+	assert.Equal(t, "outer", got.Policy)
+	assert.Equal(t, 6, got.Attempts)
+	last := requireGaveUp(t, got.Last, steady.ErrRetriesExhausted)
+	assert.Equal(t, "inner", last.Policy)
+	assert.Equal(t, 2, last.Attempts)
+	assert.Equal(t, errBoom, last.Last)
+}
+
 func TestRetryIsSharedByManyCallsAtOnce(t *testing.T) { // R6
 	synctest.Test(t, func(t *testing.T) {
 		const calls = 200

@@ -100,7 +100,11 @@ func TestEveryDurationIsWithinFivePercentOfItsBucket(t *testing.T) {
 		require.InEpsilon(t, d, float64(got), 0.05)
 	}
 	assert.Equal(t, 0, latencyBucket(0))
+	assert.Equal(t, 0, latencyBucket(1<<latencyMinBits))
+	assert.Equal(t, latencyBuckets-1, latencyBucket(1<<latencyMaxBits-1))
+	assert.Equal(t, latencyBuckets-1, latencyBucket(1<<latencyMaxBits))
 	assert.Equal(t, latencyBuckets-1, latencyBucket(math.MaxInt64))
+	assert.InEpsilon(t, 1<<latencyMaxBits, latencyMiddle(latencyBuckets-1), 0.05)
 }
 
 func TestLatenciesForgetAfterAboutTenMinutes(t *testing.T) {
@@ -119,4 +123,21 @@ func TestLatenciesForgetAfterAboutTenMinutes(t *testing.T) {
 	assert.InEpsilon(t, time.Millisecond, p50, 0.05)
 	p50, _ = l.quantiles(at(24 * time.Hour))
 	assert.Zero(t, p50)
+}
+
+func TestALatencyAtTheTurnBelongsToTheNextSlice(t *testing.T) {
+	l := newLatencies(0)
+	l.record(instant(latencySliceTime), time.Second)
+	_, p99 := l.quantiles(instant(3 * latencySliceTime))
+	assert.NotZero(t, p99, "the first slice is emptied")
+	_, p99 = l.quantiles(instant(4 * latencySliceTime))
+	assert.Zero(t, p99)
+}
+
+func TestACountOfLatenciesDoesNotOverflow(t *testing.T) {
+	l := newLatencies(0)
+	l.slices[l.filled][latencyBucket(time.Second)] = math.MaxUint32
+	l.record(0, time.Second)
+	p50, _ := l.quantiles(0)
+	assert.InEpsilon(t, time.Second, p50, 0.05)
 }

@@ -512,7 +512,7 @@ var faults = []fault{
 	},
 	{
 		"B9", "MaxOpenDuration cuts off the jitter", "breaker.go",
-		"c.OpenFor += jitter\n", "c.OpenFor = min(c.OpenFor+jitter, b.cfg.MaxOpenDuration)\n",
+		"c.OpenFor = period + min(jitter, math.MaxInt64-period)\n", "c.OpenFor = min(period+jitter, b.cfg.MaxOpenDuration)\n",
 		"TestAnOpenPeriodIsStretchedByTheJitter",
 	},
 	{
@@ -863,12 +863,12 @@ var faults = []fault{
 	},
 	{
 		"R4", "what the dependency asked for takes the place of the delay", "retry.go",
-		"return floor + a.previous", "return max(floor, a.previous)",
+		"return floor + min(a.previous, math.MaxInt64-floor)", "return max(floor, a.previous)",
 		"TestRetryComesBackNoSoonerThanAskedAndNotTogether",
 	},
 	{
 		"R4", "MaxDelay caps what the dependency asked for", "retry.go",
-		"return floor + a.previous", "return min(floor+a.previous, cfg.MaxDelay)",
+		"return floor + min(a.previous, math.MaxInt64-floor)", "return min(floor+min(a.previous, math.MaxInt64-floor), cfg.MaxDelay)",
 		"TestRetryComesBackNoSoonerThanAskedAndNotTogether",
 	},
 	{
