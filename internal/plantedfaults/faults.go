@@ -536,6 +536,16 @@ var faults = []fault{
 		"TestAPanickingTransitionHookLosesNothing",
 	},
 	{
+		"B10", "a start that a hook prevents is kept", "call.go",
+		"t.b.back(t, !t.once && c.runs > 0)", "t.b.back(t, true)",
+		"TestAHookThatPanicsAtTheVeryStartTakesItBack",
+	},
+	{
+		"B10", "a start that a hook prevents takes the run before it along", "call.go",
+		"t.b.back(t, !t.once && c.runs > 0)", "t.b.back(t, false)",
+		"TestAHookThatPanicsAtTheVeryStartTakesItBack",
+	},
+	{
 		"B10", "a hook that panics at an admission keeps the permit", "permit.go",
 		"if !told && admitted {", "if false && !told {",
 		"TestAPermitGoesBackWhenAHookPanicsAtItsAdmission",
