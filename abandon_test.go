@@ -2,6 +2,7 @@ package steady_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -416,24 +417,30 @@ func TestAbandonTransitionsOfABreakerOutsideAreToldWhenTheyAreNoticed(t *testing
 			700 * time.Millisecond,
 		},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
-				var at, noticed []time.Duration
-				outside := wallBreaker(steady.BreakerConfig{WindowSize: 1, SlowThreshold: time.Second / 2, Hooks: &steady.Hooks{
-					OnTransition: func(e steady.Transition) {
-						at, noticed = append(at, e.At.Sub(began)), append(noticed, time.Since(began))
-					},
-				}})
-				a := newAbandoning(t)
-				permit := allow(t, outside) // of a call that hangs
-				_, _ = a.through(t, outside, a.timeout, tc.inside).Do(t.Context(), sleeps(700*time.Millisecond, 0, errBoom))
-				later(time.Minute)
-				assert.Equal(t, []time.Duration{time.Second / 2}, at)
-				assert.Equal(t, []time.Duration{tc.noticed}, noticed)
-				permit.Done(steady.Success)
+		for _, nested := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, nested %t", tc.name, nested), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					began := time.Now()
+					var at, noticed []time.Duration
+					outside := wallBreaker(steady.BreakerConfig{WindowSize: 1, SlowThreshold: time.Second / 2, Hooks: &steady.Hooks{
+						OnTransition: func(e steady.Transition) {
+							at, noticed = append(at, e.At.Sub(began)), append(noticed, time.Since(began))
+						},
+					}})
+					a := newAbandoning(t)
+					policies := []steady.Policy{outside, a.timeout, tc.inside}
+					if nested {
+						policies = []steady.Policy{outside, newTimeout(t, steady.TimeoutConfig{Limit: time.Hour, Abandon: true}), a.timeout, tc.inside}
+					}
+					permit := allow(t, outside) // of a call that hangs
+					_, _ = a.through(t, policies...).Do(t.Context(), sleeps(700*time.Millisecond, 0, errBoom))
+					later(time.Minute)
+					assert.Equal(t, []time.Duration{time.Second / 2}, at)
+					assert.Equal(t, []time.Duration{tc.noticed}, noticed)
+					permit.Done(steady.Success)
+				})
 			})
-		})
+		}
 	}
 }
 

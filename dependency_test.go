@@ -317,6 +317,19 @@ func TestWhatAPartOrPipelineHasOfItsOwnStays(t *testing.T) {
 	assert.Equal(t, "prices", p.Name())
 }
 
+func TestADependencyThatDoesNotWaitBetweenAttemptsMayHaveAShortTimeout(t *testing.T) { // D3
+	const short = 50 * time.Millisecond // less than the BaseDelay that a Retry has by default
+	for name, change := range map[string]func(*steady.DependencyConfig){
+		"no retry": func(cfg *steady.DependencyConfig) { cfg.NoRetry, cfg.Retry = true, steady.RetryConfig{} },
+		"no delay": func(cfg *steady.DependencyConfig) { cfg.Retry = steady.RetryConfig{NoDelay: true} },
+	} {
+		cfg := catalogConfig()
+		cfg.Timeout, cfg.AttemptTimeout, cfg.Breaker.SlowThreshold = short, 0, short/2
+		change(&cfg)
+		assert.NoError(t, dependencyErr(cfg), name)
+	}
+}
+
 func TestADependencysClassifyIsForPipelinesWithoutOne(t *testing.T) {
 	cfg := catalogConfig()
 	cfg.Classify = func(err error) steady.Outcome {

@@ -336,6 +336,21 @@ func TestWithAnErrorThereIsNothingToRelease(t *testing.T) {
 }
 
 // O9
+func TestWithoutAResultThereIsNothingToRelease(t *testing.T) {
+	done := 0
+	answers := steady.Middleware(func(context.Context, func(context.Context) error) error { return nil })
+	p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{
+		Policies: []steady.Policy{answers},
+		Hooks:    &steady.Hooks{OnDone: func(context.Context, steady.Completion) { done++ }},
+	}))
+	v, release, err := p.Hold(t.Context(), returns(42, nil))
+	require.NoError(t, err)
+	assert.Zero(t, v, "the function was not called")
+	assert.Equal(t, 1, done, "it has ended already")
+	release(errBoom)
+	assert.Equal(t, 1, done)
+}
+
 func TestOnDoneIsCalledAtTheRelease(t *testing.T) {
 	mock := clock.NewMock()
 	var done []steady.Completion
