@@ -9,6 +9,8 @@ package benchmarks
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,8 +49,8 @@ type contender struct {
 	make func() func()
 }
 
-// compare runs the contenders sequentially and, if parallel, on all cores.
-func compare(b *testing.B, parallel bool, contenders ...contender) {
+// compare runs the contenders sequentially, and on all cores.
+func compare(b *testing.B, contenders ...contender) {
 	for _, c := range contenders {
 		b.Run("mode=sequential/lib="+c.lib, func(b *testing.B) {
 			call := c.make()
@@ -58,13 +60,16 @@ func compare(b *testing.B, parallel bool, contenders ...contender) {
 			}
 		})
 	}
-	if !parallel {
-		return
-	}
+	onAllCores(b, 1, contenders...)
+}
+
+// onAllCores runs the contenders on all cores, in so many goroutines on each.
+func onAllCores(b *testing.B, each int, contenders ...contender) {
 	for _, c := range contenders {
 		b.Run("mode=parallel/lib="+c.lib, func(b *testing.B) {
 			call := c.make()
 			b.ReportAllocs()
+			b.SetParallelism(each)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					call()
@@ -126,14 +131,14 @@ func throughFailsafe(fn func() (int, error), policies ...failsafe.Policy[int]) f
 }
 
 func BenchmarkBare(b *testing.B) {
-	compare(b, true,
+	compare(b,
 		contender{"none", func() func() { return func() { _, _ = work(ctx) } }},
 		contender{"steady", func() func() { return through(work) }},
 	)
 }
 
 func BenchmarkBreakerClosed(b *testing.B) {
-	compare(b, true,
+	compare(b,
 		contender{"steady", func() func() { return through(work, breaker()) }},
 		contender{"gobreaker", func() func() { g := goBreaker(); return func() { _, _ = g.Execute(workAlone) } }},
 		contender{"failsafe", func() func() { return throughFailsafe(workAlone, failsafeBreaker()) }},
@@ -141,11 +146,11 @@ func BenchmarkBreakerClosed(b *testing.B) {
 	)
 }
 
-// every returns a function that fails at every n-th call.
-func every(n int) func() error {
-	i := 0
+// every returns a function that fails at every n-th call, whoever makes it.
+func every(n int64) func() error {
+	var i atomic.Int64
 	return func() error {
-		if i++; i%n == 0 {
+		if i.Add(1)%n == 0 {
 			return errBoom
 		}
 		return nil
@@ -153,7 +158,7 @@ func every(n int) func() error {
 }
 
 func BenchmarkBreakerAFifthFails(b *testing.B) {
-	compare(b, false,
+	compare(b,
 		contender{"steady", func() func() {
 			err := every(5)
 			return through(func(context.Context) (int, error) { return 1, err() }, breaker())
@@ -165,6 +170,10 @@ func BenchmarkBreakerAFifthFails(b *testing.B) {
 		contender{"failsafe", func() func() {
 			err := every(5)
 			return throughFailsafe(func() (int, error) { return 1, err() }, failsafeBreaker())
+		}},
+		contender{"eapache", func() func() {
+			e, err := eabreaker.New(10, 3, time.Hour), every(5)
+			return func() { _ = e.Run(err) }
 		}},
 	)
 }
@@ -193,46 +202,74 @@ func openFailsafe() fsbreaker.CircuitBreaker[int] {
 }
 
 func BenchmarkBreakerOpen(b *testing.B) {
-	compare(b, true,
+	compare(b,
 		contender{"steady", func() func() { return through(work, openBreaker()) }},
 		contender{"steady-under-retry", func() func() { return through(work, retryPolicy(), openBreaker()) }},
 		contender{"gobreaker", func() func() { g := openGoBreaker(); return func() { _, _ = g.Execute(workAlone) } }},
 		contender{"failsafe", func() func() { return throughFailsafe(workAlone, openFailsafe()) }},
+		contender{"eapache", func() func() {
+			e := eabreaker.New(10, 3, time.Hour)
+			for range 10 {
+				_ = e.Run(func() error { return errBoom })
+			}
+			return func() { _ = e.Run(workNoValue) }
+		}},
 	)
 }
 
-// A half-open breaker that never closes: it is rejected by a function that says nothing.
+// A half-open breaker that never closes: the function's error counts for nothing, where there is such a thing, and the
+// others want more successes than they get.
 func BenchmarkBreakerHalfOpen(b *testing.B) {
-	const forEver = 1000 // the most probes that there can be
-	compare(b, false,
+	const never = 1 << 24
+	asks := func() (int, error) { return 0, errBoom }
+	compare(b,
 		contender{"steady", func() func() {
 			br := steady.Must(steady.NewBreaker(steady.BreakerConfig{
-				NoSlowCalls: true, OpenDuration: 1, NoOpenJitter: true, HalfOpenProbes: forEver, ProbeTimeout: time.Hour,
+				NoSlowCalls: true, OpenDuration: 1, NoOpenJitter: true, HalfOpenProbes: 1000, ProbeTimeout: time.Hour,
 			}))
 			for range 10 {
 				p, _ := br.Allow()
 				p.Done(steady.Transient)
 			}
 			time.Sleep(time.Millisecond)
-			ignored := steady.Mark(errBoom, steady.Ignored)
-			return through(func(context.Context) (int, error) { return 0, ignored }, br)
+			p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{
+				Policies: []steady.Policy{br},
+				Classify: func(int, error) steady.Outcome { return steady.Ignored },
+			}))
+			return func() { _, _ = p.Do(ctx, func(context.Context) (int, error) { return 0, errBoom }) }
 		}},
 		contender{"gobreaker", func() func() {
+			armed := true
 			g := gobreaker.NewCircuitBreaker[int](gobreaker.Settings{
-				Timeout: 1, MaxRequests: 1 << 30,
+				Timeout: 1, MaxRequests: never,
 				ReadyToTrip: func(c gobreaker.Counts) bool { return c.Requests >= 10 },
+				IsExcluded:  func(error) bool { return !armed },
 			})
 			for range 10 {
-				_, _ = g.Execute(func() (int, error) { return 0, errBoom })
+				_, _ = g.Execute(asks)
+			}
+			armed = false
+			time.Sleep(time.Millisecond)
+			return func() { _, _ = g.Execute(asks) }
+		}},
+		contender{"failsafe-success", func() func() {
+			half := fsbreaker.NewBuilder[int]().WithDelay(1).WithSuccessThreshold(never).Build()
+			half.HalfOpen()
+			return throughFailsafe(workAlone, half)
+		}},
+		contender{"eapache-success", func() func() {
+			e := eabreaker.New(10, never, 1)
+			for range 10 {
+				_ = e.Run(func() error { return errBoom })
 			}
 			time.Sleep(time.Millisecond)
-			return func() { _, _ = g.Execute(workAlone) }
+			return func() { _ = e.Run(workNoValue) }
 		}},
 	)
 }
 
 func BenchmarkBulkheadFree(b *testing.B) {
-	compare(b, true,
+	compare(b,
 		contender{"steady", func() func() { return through(work, bulkhead(64)) }},
 		contender{"failsafe", func() func() { return throughFailsafe(workAlone, fsbulkhead.New[int](64)) }},
 		contender{"semaphore", func() func() {
@@ -256,22 +293,33 @@ func BenchmarkBulkheadFree(b *testing.B) {
 	)
 }
 
-// One slot, which the others wait for.
+// One slot, which the others wait for: whoever has it lets them run.
 func BenchmarkBulkheadContended(b *testing.B) {
-	waiting := func() *steady.Bulkhead {
-		return steady.Must(steady.NewBulkhead(steady.BulkheadConfig{MaxConcurrent: 1, MaxWait: time.Minute, MaxQueue: 1000}))
-	}
-	compare(b, true,
-		contender{"steady", func() func() { return through(work, waiting()) }},
+	const each = 4
+	yields := func() (int, error) { runtime.Gosched(); return 1, nil }
+	onAllCores(b, each,
+		contender{"steady", func() func() {
+			waiting := steady.Must(steady.NewBulkhead(steady.BulkheadConfig{MaxConcurrent: 1, MaxWait: time.Minute, MaxQueue: 1000}))
+			return through(func(context.Context) (int, error) { return yields() }, waiting)
+		}},
 		contender{"failsafe", func() func() {
-			return throughFailsafe(workAlone, fsbulkhead.NewBuilder[int](1).WithMaxWaitTime(time.Minute).Build())
+			return throughFailsafe(yields, fsbulkhead.NewBuilder[int](1).WithMaxWaitTime(time.Minute).Build())
 		}},
 		contender{"semaphore", func() func() {
 			s := semaphore.NewWeighted(1)
 			return func() {
 				if s.Acquire(ctx, 1) == nil {
-					_, _ = work(ctx)
+					_, _ = yields()
 					s.Release(1)
+				}
+			}
+		}},
+		contender{"eapache", func() func() {
+			s := easemaphore.New(1, time.Minute)
+			return func() {
+				if s.Acquire() == nil {
+					_, _ = yields()
+					s.Release()
 				}
 			}
 		}},
@@ -279,7 +327,7 @@ func BenchmarkBulkheadContended(b *testing.B) {
 }
 
 func BenchmarkBulkheadFull(b *testing.B) {
-	compare(b, true,
+	compare(b,
 		contender{"steady", func() func() {
 			full := bulkhead(1)
 			_, _ = full.Acquire(ctx)
@@ -299,7 +347,7 @@ func BenchmarkBulkheadFull(b *testing.B) {
 }
 
 func BenchmarkRetryFirstTry(b *testing.B) {
-	compare(b, true,
+	compare(b,
 		contender{"steady", func() func() { return through(work, steady.Must(steady.NewRetry(steady.RetryConfig{}))) }},
 		contender{"failsafe", func() func() { return throughFailsafe(workAlone, retrypolicy.NewWithDefaults[int]()) }},
 		contender{"backoff", func() func() {
@@ -326,7 +374,7 @@ func BenchmarkRetryOnce(b *testing.B) {
 			return 1, nil
 		}
 	}
-	compare(b, false,
+	compare(b,
 		contender{"steady", func() func() {
 			fn := alternating()
 			return through(func(context.Context) (int, error) { return fn() }, retryPolicy())
@@ -344,11 +392,20 @@ func BenchmarkRetryOnce(b *testing.B) {
 			fn := alternating()
 			return func() { _, _ = retry.DoWithData(fn, retry.Attempts(3), retry.Delay(0), retry.MaxJitter(1)) }
 		}},
+		contender{"eapache", func() func() {
+			fn, r := alternating(), retrier.New(retrier.ConstantBackoff(2, 0), nil)
+			return func() {
+				_ = r.RunCtx(ctx, func(context.Context) error {
+					_, err := fn()
+					return err
+				})
+			}
+		}},
 	)
 }
 
 func BenchmarkTimeout(b *testing.B) {
-	compare(b, true,
+	compare(b,
 		contender{"steady", func() func() { return through(work, timeout()) }},
 		contender{"context", func() func() {
 			return func() {
@@ -376,7 +433,7 @@ func BenchmarkTimeout(b *testing.B) {
 func three() []steady.Policy { return []steady.Policy{retryPolicy(), breaker(), bulkhead(64)} }
 
 func BenchmarkThree(b *testing.B) {
-	compare(b, true,
+	compare(b,
 		contender{"steady", func() func() {
 			return through(work, steady.Must(steady.NewRetry(steady.RetryConfig{})), breaker(), bulkhead(64))
 		}},
@@ -384,25 +441,36 @@ func BenchmarkThree(b *testing.B) {
 	)
 }
 
+func chain(fn func(context.Context) (int, error)) func() {
+	d := steady.Must(steady.NewDependency(steady.DependencyConfig{
+		Name: "bench", Timeout: time.Second,
+		Breaker:  steady.BreakerConfig{SlowThreshold: time.Second / 2},
+		Bulkhead: steady.BulkheadConfig{MaxConcurrent: 64},
+	}))
+	p := steady.Must(steady.NewPipelineFor(d, steady.ReadIdempotent, steady.PipelineConfig[int]{}))
+	return func() { _, _ = p.Do(ctx, fn) }
+}
+
+func failsafeChain() []failsafe.Policy[int] {
+	return append([]failsafe.Policy[int]{fstimeout.New[int](time.Second)}, failsafeThree()...)
+}
+
+// The standard chain, around a function that does not ask for its context's Done, and one that does.
 func BenchmarkChain(b *testing.B) {
-	compare(b, true,
-		contender{"steady", func() func() {
-			d := steady.Must(steady.NewDependency(steady.DependencyConfig{
-				Name: "bench", Timeout: time.Second,
-				Breaker:  steady.BreakerConfig{SlowThreshold: time.Second / 2},
-				Bulkhead: steady.BulkheadConfig{MaxConcurrent: 64},
-			}))
-			p := steady.Must(steady.NewPipelineFor(d, steady.ReadIdempotent, steady.PipelineConfig[int]{}))
-			return func() { _, _ = p.Do(ctx, work) }
-		}},
-		contender{"failsafe", func() func() {
-			return throughFailsafe(workAlone, append([]failsafe.Policy[int]{fstimeout.New[int](time.Second)}, failsafeThree()...)...)
+	compare(b,
+		contender{"steady", func() func() { return chain(work) }},
+		contender{"failsafe", func() func() { return throughFailsafe(workAlone, failsafeChain()...) }},
+		contender{"steady-asked-for-done", func() func() { return chain(waits) }},
+		contender{"failsafe-asked-for-done", func() func() {
+			e := failsafe.With(failsafeChain()...)
+			fn := func(exec failsafe.Execution[int]) (int, error) { return waits(exec.Context()) }
+			return func() { _, _ = e.GetWithExecution(fn) }
 		}},
 	)
 }
 
 func BenchmarkHold(b *testing.B) {
-	compare(b, false, contender{"steady", func() func() {
+	compare(b, contender{"steady", func() func() {
 		p := pipeline(three()...)
 		return func() {
 			_, release, _ := p.Hold(ctx, work)

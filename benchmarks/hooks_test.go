@@ -43,7 +43,7 @@ func BenchmarkHooks(b *testing.B) {
 					return func() { _, _ = p.Do(ctx, work) }
 				}})
 			}
-			compare(b, true, contenders...)
+			compare(b, contenders...)
 		})
 	}
 }
