@@ -12,7 +12,8 @@ import (
 // when the limit comes first.
 type abandonStage struct {
 	timeoutStage
-	inside int // so many breakers, the first ones of the plan
+	inside  int  // so many breakers, the first ones of the plan
+	retries bool // what is inside does
 }
 
 // fork is the meeting of the caller and the goroutine of one call.
@@ -86,6 +87,9 @@ func (s *abandonStage) abandon(ctx context.Context, c *call, f *fork, child *cal
 	expired := err == nil
 	if expired {
 		err = context.DeadlineExceeded
+	}
+	if s.retries {
+		c.gaveUp = err
 	}
 	if f.last != nil {
 		err = fmt.Errorf("%w; last error: %w", err, f.last)

@@ -877,6 +877,38 @@ func TestAbandonAroundARetryEndsItWhileTheFunctionRuns(t *testing.T) { // O7
 	})
 }
 
+func TestAbandonAroundARetryTellsWhyItEnded(t *testing.T) { // O5, T3
+	for _, test := range []struct {
+		name   string
+		cancel bool
+		inside []steady.Policy
+		want   error
+	}{
+		{"the limit", false, []steady.Policy{steady.Must(steady.NewRetry(steady.RetryConfig{}))}, context.DeadlineExceeded},
+		{"the caller", true, []steady.Policy{steady.Must(steady.NewRetry(steady.RetryConfig{}))}, context.Canceled},
+		{"nothing was retried", false, nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var done steady.Completion
+				p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{
+					Policies: append([]steady.Policy{newTimeout(t, steady.TimeoutConfig{Limit: time.Second, Abandon: true})}, test.inside...),
+					Hooks:    &steady.Hooks{OnDone: func(_ context.Context, c steady.Completion) { done = c }},
+				}))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if test.cancel {
+					defer time.AfterFunc(time.Second/2, cancel).Stop()
+				}
+				_, err := p.Do(ctx, sleeps(2*time.Second, 0, errBoom))
+				require.Error(t, err)
+				assert.Equal(t, test.want, done.GaveUp)
+				later(time.Minute)
+			})
+		})
+	}
+}
+
 func TestAbandonAroundARetryEndsItInADelay(t *testing.T) { // R3, O7
 	synctest.Test(t, func(t *testing.T) {
 		a := newAbandoning(t)

@@ -23,6 +23,7 @@ type progress struct {
 	err       error          // its last
 	rejection *RejectedError // when the fate is rejected
 	gaveUp    error          // why a Retry did not go on with the current attempt
+	retries   int            // attempts after the first, of the outermost Retry that has seen one end
 	began     instant        // when the call began, if OnDone is to know
 	at        instant        // a reading of the clock
 

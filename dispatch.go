@@ -77,6 +77,7 @@ func (c *call) done(err error, fallback bool) {
 			Err:      err,
 			Fallback: fallback,
 			Retry:    c.plan.retry,
+			Retries:  c.retries,
 			GaveUp:   c.gaveUp,
 		})
 	}
@@ -272,7 +273,7 @@ func (r *record[T]) fork(f *fork) *call {
 func (r *record[T]) adopt(c *call) {
 	child := c.owner.(*record[T])
 	r.runs, r.fate, r.outcome, r.verdict, r.rejection = child.runs, child.fate, child.outcome, child.verdict, child.rejection
-	r.gaveUp = child.gaveUp
+	r.gaveUp, r.retries = child.gaveUp, child.retries
 	r.v, r.err, r.made = child.v, child.err, child.made
 	r.fresh = false
 }

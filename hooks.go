@@ -44,10 +44,16 @@ func (t Transition) String() string {
 	if t.To == StateOpen {
 		s += ", open for " + roundDuration(t.OpenFor).String()
 	}
-	if t.Shadow {
+	if t.onlyWatched() {
 		s += " (shadow: nothing is rejected)"
 	}
 	return s
+}
+
+// onlyWatched reports whether the transition is one of a breaker in shadow, which rejects nothing, unless it is forced
+// open.
+func (t Transition) onlyWatched() bool {
+	return t.Shadow && t.From != StateForcedOpen && t.To != StateForcedOpen
 }
 
 // why puts the Reason and its numbers into words.
@@ -131,6 +137,7 @@ type Completion struct {
 	Err      error         // what the policies returned; a *PanicError when a panic ended the call
 	Fallback bool          // a fallback is asked for the answer
 	Retry    *Retry        // the outermost of the pipeline; nil if it has none
+	Retries  int           // its attempts after the first, whether or not they reached the function; of a call that a Timeout has abandoned none are known
 	GaveUp   error         // why a Retry did not try again what it would have: the Reason of its RetryError, which a failing value has none of
 }
 

@@ -2,6 +2,7 @@ package steady_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -127,6 +128,12 @@ func TestATransitionAnswersThePostMortemInOneLine(t *testing.T) {
 			steady.BreakerConfig{WindowSize: 1, Shadow: true},
 			func(t *testing.T, b *steady.Breaker, mock *clock.Mock) { call(t, b, mock, 1, 0, steady.Transient) },
 			"catalog: closed → open at 14:06:57.120: failure rate 1.00 ≥ 0.50 over 1 call (0 slow, 1 failed), open for 10s (shadow: nothing is rejected)",
+		},
+		{
+			"a shadow that is forced open",
+			steady.BreakerConfig{Shadow: true},
+			func(_ *testing.T, b *steady.Breaker, _ *clock.Mock) { b.ForceOpen("it is down") },
+			"catalog: closed → forced-open at 14:06:57.120: manual: it is down",
 		},
 		{
 			"open elapsed",
@@ -435,7 +442,7 @@ func TestOnAttemptAndOnDoneTellOfEveryRunAndEveryCall(t *testing.T) {
 		{Pipeline: "prices", Attempt: 1, Outcome: steady.Permanent, Err: permanent},
 	}, attempts)
 	assert.Equal(t, []steady.Completion{
-		{Pipeline: "prices", Attempts: 2, Duration: 3 * time.Second, Outcome: steady.Success, Retry: retry},
+		{Pipeline: "prices", Attempts: 2, Duration: 3 * time.Second, Outcome: steady.Success, Retry: retry, Retries: 1},
 		{Pipeline: "prices", Attempts: 1, Outcome: steady.Permanent, Err: permanent, Retry: retry},
 		{Pipeline: "prices", Attempts: 0, Outcome: steady.Ignored, Err: context.Canceled, Retry: retry},
 	}, done)
@@ -538,6 +545,47 @@ func TestOnDoneTellsWhyARetryGaveUpAlsoOfAFailingValue(t *testing.T) { // O5
 				})
 			})
 		}
+	}
+}
+
+func TestOnDoneTellsTheRetriesOfTheOutermostRetry(t *testing.T) { // R6
+	busy := newBulkhead(t, steady.BulkheadConfig{MaxConcurrent: 1})
+	noBudget := func(cfg steady.RetryConfig) *steady.Retry {
+		cfg.NoDelay, cfg.NoBudget = true, true
+		return newRetry(t, cfg)
+	}
+	held := acquire(t, busy)
+	for _, test := range []struct {
+		name     string
+		policies []steady.Policy
+		errs     []error
+		attempts int
+		retries  int
+	}{
+		{"none", []steady.Policy{noBudget(steady.RetryConfig{})}, []error{nil}, 1, 0},
+		{"one", []steady.Policy{noBudget(steady.RetryConfig{})}, []error{errBoom, nil}, 2, 1},
+		{"all", []steady.Policy{noBudget(steady.RetryConfig{})}, []error{errBoom, errBoom, errBoom}, 3, 2},
+		{"of the inner one only", []steady.Policy{noBudget(steady.RetryConfig{}), noBudget(steady.RetryConfig{})}, []error{errBoom, nil}, 2, 0},
+		{"inside an abandoning Timeout", []steady.Policy{
+			newTimeout(t, steady.TimeoutConfig{Limit: time.Hour, Abandon: true}), noBudget(steady.RetryConfig{}),
+		}, []error{errBoom, nil}, 2, 1},
+		{"of an attempt that was rejected", []steady.Policy{
+			noBudget(steady.RetryConfig{RetryRejected: true, Hooks: &steady.Hooks{OnRetry: func(context.Context, steady.RetryDelay) { held.Release() }}}), busy,
+		}, []error{nil}, 1, 1},
+		{"a Middleware is none", []steady.Policy{
+			noBudget(steady.RetryConfig{MaxAttempts: 1}),
+			steady.Middleware(func(ctx context.Context, next func(context.Context) error) error { return errors.Join(next(ctx), next(ctx)) }),
+		}, []error{nil}, 2, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var done steady.Completion
+			p := steady.Must(steady.NewPipeline(steady.PipelineConfig[int]{
+				Policies: test.policies,
+				Hooks:    &steady.Hooks{OnDone: func(_ context.Context, c steady.Completion) { done = c }},
+			}))
+			_, _ = p.Do(t.Context(), (&script{errs: test.errs}).next)
+			assert.Equal(t, []int{test.attempts, test.retries}, []int{done.Attempts, done.Retries})
+		})
 	}
 }
 

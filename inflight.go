@@ -85,8 +85,8 @@ type entrants struct {
 	count atomic.Int32
 }
 
-// maxEntrants is how long the list may get: it keeps the memory of calls that have ended from being freed.
-const maxEntrants = 32
+// maxEntrants is how long the list may get: it keeps the memory of calls that have ended from being freed, 160 bytes each.
+const maxEntrants = 4
 
 // add notes that the call is in the function since now. It reports false if it is not on the list, which is full.
 func (e *entrants) add(t *ticket, now instant) bool {

@@ -38,6 +38,7 @@ type logHooks struct {
 type rejector struct {
 	policy string
 	reason error
+	shadow bool
 }
 
 // logged is what became of a policy's rejections since the last line about them.
@@ -56,7 +57,7 @@ func (l *logHooks) transition(t Transition) {
 	case StateHalfOpen:
 		level, message = slog.LevelWarn, "breaker half-open"
 	}
-	if t.Shadow {
+	if t.onlyWatched() {
 		level, message = min(level, slog.LevelWarn), "shadow "+message
 	}
 	attrs := []slog.Attr{
@@ -79,7 +80,7 @@ func (l *logHooks) transition(t Transition) {
 }
 
 func (l *logHooks) reject(ctx context.Context, r Rejection) {
-	suppressed, due := l.due(rejector{r.Policy, r.Err.Reason}, time.Now())
+	suppressed, due := l.due(rejector{r.Policy, r.Err.Reason, r.Shadow}, time.Now())
 	if !due {
 		return
 	}

@@ -146,6 +146,24 @@ func TestAShadowsRejectionsAreLoggedAsSuch(t *testing.T) {
 	assert.Equal(t, "shadow call rejected", lines[0]["msg"])
 }
 
+func TestAShadowThatIsForcedOpenIsLoggedAsWhatItIs(t *testing.T) { // B11
+	var log logged
+	b, mock := newBreaker(t, steady.BreakerConfig{WindowSize: 1, Shadow: true, Hooks: steady.LogHooks(log.logger())})
+	call(t, b, mock, 1, 0, steady.Transient)
+	allow(t, b)
+	log.lines(t)
+
+	b.ForceOpen("it is down")
+	_, err := b.Allow()
+	require.ErrorIs(t, err, steady.ErrBreakerOpen)
+	b.Reset("it is up")
+	var told []any
+	for _, line := range log.lines(t) {
+		told = append(told, line["level"], line["msg"])
+	}
+	assert.Equal(t, []any{"ERROR", "breaker opened", "WARN", "call rejected", "INFO", "breaker closed"}, told)
+}
+
 func TestRetriesAndTimeoutsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logged

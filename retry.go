@@ -178,6 +178,7 @@ func (s *retryStage) handle(ctx context.Context, c *call) error {
 	a := series{began: c.now(), runs: c.runs, before: c.runs, n: 1}
 	err := s.next.handle(ctx, c)
 	for {
+		c.retries = a.n - 1
 		if !s.wants(ctx, c, &a) {
 			return s.answer(c, &a, err)
 		}

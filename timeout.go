@@ -84,7 +84,7 @@ func (t *Timeout) stage(p *plan, next handler) handler {
 	if t.cfg.Abandon {
 		p.repeats = true // a breaker around hears this policy's outcome, not the function's
 		p.abandons = t
-		return &abandonStage{timeoutStage: s, inside: len(p.breakers)}
+		return &abandonStage{timeoutStage: s, inside: len(p.breakers), retries: p.retry != nil}
 	}
 	return &s
 }

@@ -70,7 +70,7 @@ func (c *calls) done(ctx context.Context, done steady.Completion) {
 // endOfRetrying says why a call made the attempts it made, and no more.
 func endOfRetrying(done steady.Completion) string {
 	switch {
-	case done.Outcome == steady.Success && done.Attempts > 1:
+	case done.Outcome == steady.Success && done.Retries > 0:
 		return "retried"
 	case done.Outcome == steady.Success:
 		return "first_try"
@@ -79,6 +79,8 @@ func endOfRetrying(done steady.Completion) string {
 	case errors.Is(done.GaveUp, steady.ErrRetryBudget):
 		return "budget"
 	case errors.Is(done.GaveUp, steady.ErrRetryDeadline), errors.Is(done.GaveUp, context.DeadlineExceeded):
+		return "deadline"
+	case done.Attempts == 0 && errors.Is(done.Err, context.DeadlineExceeded): // on the way to the function
 		return "deadline"
 	default: // also rejected at a later attempt, or cancelled by the caller
 		return "not_retryable"

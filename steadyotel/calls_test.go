@@ -111,6 +111,61 @@ func TestHowRetryingEnds(t *testing.T) {
 	}
 }
 
+func TestHowRetryingEndsOutOfTheOrdinary(t *testing.T) {
+	limit := func(abandon bool) steady.Policy {
+		return steady.Must(steady.NewTimeout(steady.TimeoutConfig{Name: "catalog", Limit: time.Second, Abandon: abandon}))
+	}
+	retry := func(cfg steady.RetryConfig) steady.Policy {
+		cfg.Name = "catalog"
+		return steady.Must(steady.NewRetry(cfg))
+	}
+	hangs := func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
+	twice := steady.Middleware(func(ctx context.Context, next func(context.Context) error) error {
+		return errors.Join(next(ctx), next(ctx))
+	})
+	for name, s := range map[string]struct {
+		outcome  string
+		attempts float64
+		policies func(queue *steady.Bulkhead) []steady.Policy
+		fn       func(context.Context) (int, error)
+	}{
+		"the limit around it ends it": {"deadline", 1, func(*steady.Bulkhead) []steady.Policy {
+			return []steady.Policy{limit(false), retry(steady.RetryConfig{})}
+		}, hangs},
+		"the limit around it abandons it": {"deadline", 1, func(*steady.Bulkhead) []steady.Policy {
+			return []steady.Policy{limit(true), retry(steady.RetryConfig{})}
+		}, hangs},
+		"the limit comes in the queue of the first attempt": {"deadline", 0, func(queue *steady.Bulkhead) []steady.Policy {
+			return []steady.Policy{limit(false), retry(steady.RetryConfig{}), queue}
+		}, returns(1, nil)},
+		"the first attempt is rejected": {"retried", 1, func(queue *steady.Bulkhead) []steady.Policy {
+			return []steady.Policy{retry(steady.RetryConfig{RetryRejected: true, BaseDelay: time.Minute, MaxDelay: time.Minute, Jitter: steady.NoJitter}), queue}
+		}, returns(1, nil)},
+		"a Middleware repeats": {"first_try", 2, func(*steady.Bulkhead) []steady.Policy {
+			return []steady.Policy{retry(steady.RetryConfig{MaxAttempts: 1}), twice}
+		}, returns(1, nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := observe(t)
+				queue := newBulkhead(t, o, steady.BulkheadConfig{MaxConcurrent: 1, MaxWait: 5 * time.Second})
+				slot, err := queue.Acquire(t.Context())
+				require.NoError(t, err)
+				time.AfterFunc(30*time.Second, slot.Release)
+				_, _ = newPipeline(t, o, s.policies(queue)...).Do(t.Context(), s.fn)
+				synctest.Wait()
+
+				points := o.collect().points("steady.retry.attempts")
+				require.Len(t, points, 1)
+				outcome, _ := points[0].set.Value("steady.retry.outcome")
+				assert.Equal(t, s.outcome, outcome.AsString())
+				assert.Equal(t, s.attempts, points[0].value)
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
 func failsOnce() func(context.Context) (int, error) {
 	failed := false
 	return func(context.Context) (int, error) {
@@ -163,6 +218,7 @@ func TestTheErrorTypeIsOneOfFewWords(t *testing.T) {
 	}{
 		{&steady.RejectedError{Policy: "catalog", Reason: steady.ErrBreakerOpen}, "breaker_open"},
 		{fmt.Errorf("reading: %w", &steady.RejectedError{Reason: steady.ErrBulkheadFull}), "bulkhead_full"},
+		{&steady.PanicError{Value: context.DeadlineExceeded}, "panic"},
 		{timeoutError, "timeout"},
 		{&steady.RetryError{Reason: steady.ErrRetriesExhausted, Last: timeoutError}, "timeout"},
 		{&steady.RetryError{Reason: &steady.RejectedError{Reason: steady.ErrBreakerOpen}, Last: timeoutError}, "breaker_open"},

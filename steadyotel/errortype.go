@@ -15,6 +15,8 @@ func typeOf(err error) string {
 	switch e := err.(type) { //nolint:errorlint // the errors of the policies, as they come; wrapped ones follow
 	case nil:
 		return "_OTHER"
+	case *steady.PanicError: // whatever was panicked with
+		return "panic"
 	case *steady.RejectedError:
 		return rejectedType(e.Reason)
 	case *steady.TimeoutError:

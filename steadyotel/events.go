@@ -12,8 +12,19 @@ import (
 
 func (o *Observer) attempt(ctx context.Context, a steady.Attempt) {
 	o.calls.record(ctx, o.calls.attempt, a.Pipeline, a.Duration, a.Outcome, a.Err)
+	o.tell(ctx, a.Pipeline)
+}
+
+// done also sees the transitions that were made when the attempts had been reported: by a breaker outside a Retry, or
+// when a Timeout abandoned the function.
+func (o *Observer) done(ctx context.Context, c steady.Completion) {
+	o.calls.done(ctx, c)
+	o.tell(ctx, c.Pipeline)
+}
+
+func (o *Observer) tell(ctx context.Context, pipeline string) {
 	if o.breakers.waiting.Load() > 0 {
-		o.breakers.tell(ctx, o.breakers.of(a.Pipeline))
+		o.breakers.tell(ctx, o.breakers.of(pipeline))
 	}
 }
 

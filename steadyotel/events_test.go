@@ -2,6 +2,7 @@ package steadyotel_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +129,47 @@ func TestATransitionGoesToTheNextCallOfItsBreakerAlone(t *testing.T) {
 	assert.Empty(t, call(other, "another dependency's"))
 	assert.Len(t, call(p, "the first"), 8, "the latest of them")
 	assert.Empty(t, call(p, "the second"))
+}
+
+func TestATransitionIsOnTheSpanOfTheCallThatMadeIt(t *testing.T) {
+	passesOn := steady.Middleware(func(ctx context.Context, next func(context.Context) error) error { return next(ctx) })
+	for name, policies := range map[string]func(b *steady.Breaker) []steady.Policy{
+		"a breaker inside a Retry": func(b *steady.Breaker) []steady.Policy {
+			return []steady.Policy{steady.Must(steady.NewRetry(steady.RetryConfig{Name: "catalog"})), b}
+		},
+		"a breaker outside a Retry": func(b *steady.Breaker) []steady.Policy {
+			return []steady.Policy{b, steady.Must(steady.NewRetry(steady.RetryConfig{Name: "catalog"}))}
+		},
+		"a breaker outside a Middleware": func(b *steady.Breaker) []steady.Policy {
+			return []steady.Policy{b, passesOn}
+		},
+		"a breaker in a Timeout that abandons": func(b *steady.Breaker) []steady.Policy {
+			return []steady.Policy{steady.Must(steady.NewTimeout(steady.TimeoutConfig{Name: "catalog", Limit: time.Second, Abandon: true})), b}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := observe(t)
+				b := newBreaker(t, o, steady.BreakerConfig{WindowSize: 1, OpenDuration: time.Hour, SlowThreshold: time.Hour})
+				p := newPipeline(t, o, policies(b)...)
+				spans := newTraced(trace.AlwaysSample())
+				for range 2 {
+					ctx, span := spans.Start(t.Context(), "checkout")
+					_, err := p.Do(ctx, func(context.Context) (int, error) {
+						time.Sleep(3 * time.Second)
+						return 0, steady.Mark(errReset, steady.Permanent)
+					})
+					require.Error(t, err)
+					span.End()
+					time.Sleep(time.Minute) // also until the function that was abandoned has returned
+				}
+				has := func(i int) bool {
+					return slices.ContainsFunc(eventsOf(spans.Ended()[i]), func(e event) bool { return e.name == "steady.breaker.transition" })
+				}
+				assert.Equal(t, []bool{true, false}, []bool{has(0), has(1)})
+			})
+		})
+	}
 }
 
 func TestAPipelinesCallsAreItsBreakersUntilTheLastRegistrationIsTakenBack(t *testing.T) {

@@ -55,7 +55,7 @@ func (o *Observer) Hooks() *steady.Hooks {
 		OnTimeout:    timedOut,
 		OnWait:       o.limits.wait,
 		OnAttempt:    o.attempt,
-		OnDone:       o.calls.done,
+		OnDone:       o.done,
 	}
 }
 

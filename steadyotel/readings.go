@@ -115,7 +115,8 @@ func (r *breakerReader) read(to metric.Observer, in *readings) {
 	to.ObserveInt64(in.inFlight, int64(s.InFlight), r.name)
 	to.ObserveInt64(in.overdue, int64(s.Overdue), r.name)
 	to.ObserveFloat64(in.openDuration, s.TimeOpen.Seconds(), r.name)
-	if s.Deciding {
+	deciding := s.Deciding && s.State != steady.StateHalfOpen // the window is still that of the opening if nobody has come since
+	if deciding {
 		to.ObserveFloat64(in.failureRatio, s.FailureRate, r.name)
 	}
 	if s.LatencyP99 > 0 {
@@ -125,7 +126,7 @@ func (r *breakerReader) read(to metric.Observer, in *readings) {
 		return
 	}
 	to.ObserveFloat64(in.slowThreshold, r.threshold, r.name)
-	if s.Deciding {
+	if deciding {
 		to.ObserveFloat64(in.slowRatio, s.SlowRate, r.name)
 	}
 	if s.Headroom > 0 {

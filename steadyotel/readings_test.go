@@ -109,6 +109,20 @@ func TestTheRatiosAreLeftOutBelowMinCalls(t *testing.T) {
 	assert.Equal(t, 0.25, o.value("steady.breaker.slow_ratio", "steady.breaker.name", "catalog"))
 }
 
+func TestTheRatiosOfTheOpeningAreNotThoseOfAHalfOpenBreaker(t *testing.T) {
+	o := observe(t)
+	mock := clock.NewMock()
+	b := newBreaker(t, o, steady.BreakerConfig{WindowSize: 1, Clock: mock})
+	o.register(b)
+	done(t, b, steady.Transient)
+	assert.Equal(t, 1.0, o.value("steady.breaker.failure_ratio", "steady.breaker.name", "catalog"), "they tell why it is open")
+	mock.Add(24 * time.Hour) // and nobody has asked
+	assert.Equal(t, 1.0, o.value("steady.breaker.state", "steady.breaker.name", "catalog", "steady.breaker.state", "half-open"))
+	m := o.collect()
+	assert.NotContains(t, m, "steady.breaker.failure_ratio")
+	assert.NotContains(t, m, "steady.breaker.slow_ratio")
+}
+
 func TestWhatABreakerSeesIsReadAtEachCollection(t *testing.T) {
 	o := observe(t)
 	mock := clock.NewMock()

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,6 +53,37 @@ func TestTheAlertsFireInTheIncidentWhereTheyShould(t *testing.T) {
 		assert.Equal(t, want[r.Alert], got, r.Alert)
 		assert.Len(t, fired, int(got.to.Sub(got.from)/scrapeInterval)+1, "%s fires without a break", r.Alert)
 	}
+}
+
+// Half-open without traffic may last, and is no failure.
+func TestABreakerThatNobodyAsksAlarmsNobody(t *testing.T) {
+	const series = `load 15s
+  steady_breaker_state{instance="a", steady_breaker_name="catalog", steady_breaker_state="half-open"} 1x40
+  steady_breaker_calls_total{instance="a", steady_breaker_name="catalog", steady_outcome="rejected"} 17x40
+  steady_breaker_state{instance="b", steady_breaker_name="catalog", steady_breaker_state="half-open"} 1x40
+  steady_breaker_calls_total{instance="b", steady_breaker_name="catalog", steady_outcome="rejected"} 17+5x40
+`
+	storage := promqltest.LoadedStorage(t, series)
+	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
+	for _, r := range readAlerts(t) {
+		if r.Alert != "SteadyBreakerOpen" {
+			continue
+		}
+		rule := newRule(t, r)
+		for at := fourteen(0, 0); !at.After(fourteen(8, 0)); at = at.Add(scrapeInterval) {
+			_, err := rule.Eval(t.Context(), 0, at, rules.EngineQueryFunc(engine, storage), nil, 0)
+			require.NoError(t, err)
+		}
+		var firing []string
+		for _, alert := range rule.ActiveAlerts() {
+			if alert.State == rules.StateFiring {
+				firing = append(firing, alert.Labels.Get("instance"))
+			}
+		}
+		assert.Equal(t, []string{"b"}, firing)
+		return
+	}
+	require.Fail(t, "there is no such alert")
 }
 
 func TestEveryAlertSaysWhatItIsAbout(t *testing.T) {

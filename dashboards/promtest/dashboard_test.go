@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -117,6 +118,31 @@ func TestThePanelsTellTheStory(t *testing.T) {
 		assert.InDelta(t, moment.at, vector[0].F, moment.within, "%s at 14:%02d", moment.panel, moment.minute)
 		query.Close()
 	}
+}
+
+func TestTheStateOfSeveralInstancesIsOneOfThem(t *testing.T) {
+	const series = `load 15s
+  steady_breaker_state{instance="a", steady_breaker_name="catalog", steady_breaker_state="half-open"} 1
+  steady_breaker_state{instance="a", steady_breaker_name="catalog", steady_breaker_state="open"} 0
+  steady_breaker_state{instance="b", steady_breaker_name="catalog", steady_breaker_state="half-open"} 0
+  steady_breaker_state{instance="b", steady_breaker_name="catalog", steady_breaker_state="open"} 1
+`
+	storage := promqltest.LoadedStorage(t, series)
+	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
+	for _, panel := range readDashboard(t).Panels {
+		if panel.Title != "State" {
+			continue
+		}
+		query, err := engine.NewInstantQuery(t.Context(), storage, nil, grafana.Replace(panel.Targets[0].Expr), fourteen(0, 0))
+		require.NoError(t, err)
+		defer query.Close()
+		vector, err := query.Exec(t.Context()).Vector()
+		require.NoError(t, err)
+		require.Len(t, vector, 1)
+		assert.Equal(t, 2.0, vector[0].F, "open, which is worse than half-open")
+		return
+	}
+	require.Fail(t, "there is no such panel")
 }
 
 var metricName = regexp.MustCompile(`steady_[a-z0-9_]+`)
