@@ -574,7 +574,9 @@ func TestOnDoneTellsTheRetriesOfTheOutermostRetry(t *testing.T) { // R6
 		}, []error{nil}, 1, 1},
 		{"a Middleware is none", []steady.Policy{
 			noBudget(steady.RetryConfig{MaxAttempts: 1}),
-			steady.Middleware(func(ctx context.Context, next func(context.Context) error) error { return errors.Join(next(ctx), next(ctx)) }),
+			steady.Middleware(func(ctx context.Context, next func(context.Context) error) error {
+				return errors.Join(next(ctx), next(ctx))
+			}),
 		}, []error{nil}, 2, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

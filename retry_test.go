@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -160,6 +162,79 @@ func TestRetryDelaysFollowTheFormulas(t *testing.T) { // R1
 			})
 		})
 	}
+}
+
+// The delays of many calls against the distributions that the documentation of the jitters gives, by the statistic of
+// Kolmogorov and Smirnov: whatever the delay is uniform on, u is where in that it lies.
+func TestRetryDelaysAreDistributedAsTheJitterSays(t *testing.T) { // R1
+	const calls, base, limit = 3000, 100.0, 700.0 // ms
+	ceilings := []float64{100, 200, 400, 700, 700}
+	for _, tc := range []struct {
+		jitter  steady.Jitter
+		uniform func(k int, previous float64) (low, high float64) // before the cap
+	}{
+		{steady.FullJitter, func(k int, _ float64) (float64, float64) { return 0, ceilings[k] }},
+		{steady.EqualJitter, func(k int, _ float64) (float64, float64) { return ceilings[k] / 2, ceilings[k] }},
+		{steady.DecorrelatedJitter, func(_ int, previous float64) (float64, float64) { return base, 3 * max(previous, base) }},
+		{steady.NoJitter, func(k int, _ float64) (float64, float64) { return ceilings[k], ceilings[k] }},
+	} {
+		t.Run(tc.jitter.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told retries
+				p := pipeline(t, newRetry(t, steady.RetryConfig{
+					MaxAttempts: len(ceilings) + 1, BaseDelay: base * ms, MaxDelay: limit * ms, NoBudget: true,
+					Jitter: tc.jitter, Rand: rand.New(rand.NewPCG(1, 2)).Float64, Hooks: told.hooks(),
+				}))
+				for range calls {
+					_, _ = p.Do(t.Context(), returns(0, errBoom))
+				}
+				delays := told.delays()
+				require.Len(t, delays, calls*len(ceilings))
+				us := make([][]float64, len(ceilings))
+				capped, expected, variance := 0, 0.0, 0.0
+				previous := 0.0
+				for i, d := range delays {
+					k, delay := i%len(ceilings), float64(d)/float64(ms)
+					if k == 0 {
+						previous = 0
+					}
+					low, high := tc.uniform(k, previous)
+					previous = delay
+					if low == high {
+						require.Equal(t, low, delay)
+						continue
+					}
+					below := min(1, (limit-low)/(high-low)) // the probability that the cap leaves the delay alone
+					expected += 1 - below
+					variance += below * (1 - below)
+					if delay == limit {
+						capped++
+						continue
+					}
+					us[k] = append(us[k], (delay-low)/(high-low)/below)
+				}
+				for k, u := range us {
+					if len(u) > 0 {
+						assert.Less(t, kolmogorovSmirnov(u)*math.Sqrt(float64(len(u))), 1.95, "after attempt %d: by chance once in a thousand", k+1)
+					}
+				}
+				assert.InDelta(t, expected, capped, 4*math.Sqrt(variance), "delays at the cap")
+				if tc.jitter == steady.DecorrelatedJitter {
+					assert.Greater(t, capped, calls/2)
+				}
+			})
+		})
+	}
+}
+
+// kolmogorovSmirnov returns how far the distribution of the numbers is from the uniform one on [0, 1].
+func kolmogorovSmirnov(u []float64) (d float64) {
+	slices.Sort(u)
+	n := float64(len(u))
+	for i, x := range u {
+		d = max(d, x-float64(i)/n, float64(i+1)/n-x)
+	}
+	return d
 }
 
 func TestRetryDelaysAtTheCapAreStillSpread(t *testing.T) { // R1

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzWindow compares the window with a list of outcomes that is counted anew at every look.
+// FuzzWindow compares the window with a list of outcomes that is counted anew at every look. The list's time is a number.
 func FuzzWindow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, program []byte) {
 		if len(program) > 2000 {
@@ -23,25 +23,25 @@ func FuzzWindow(f *testing.F) {
 			return int(b)
 		}
 		type listed struct {
-			at           instant
+			at           int64
 			failed, slow bool
 		}
 		size := 1 + next()%40
-		age := time.Duration(max(0, next()-64))
-		base := instant(next()-128) << 50
-		w := newWindow(size, age, base)
-		now := base + instant(next()-128)<<53
+		age := int64(max(0, next()-64))
+		base := int64(next()-128) << 50
+		w := newWindow(size, time.Duration(age), instant(base))
+		now := base + int64(next()-128)<<53
 		var list, all []*listed
-		refs := make(map[*listed]func(instant) bool)
-		drop := func(at instant) {
-			list = slices.DeleteFunc(list, func(o *listed) bool { return age > 0 && at.since(o.at) > age })
+		refs := make(map[*listed]func(int64) bool)
+		drop := func(at int64) {
+			list = slices.DeleteFunc(list, func(o *listed) bool { return age > 0 && at-o.at > age })
 		}
 		for len(program) > 0 {
 			switch op := next(); op % 8 {
 			case 0, 1, 2, 3:
 				at := now
 				if op >= 128 { // another goroutine read the clock before, and came after
-					at -= instant(next() % 16)
+					at -= int64(next() % 16)
 				}
 				o := &listed{at: at, failed: op&16 != 0, slow: op&32 != 0}
 				if len(all) > 0 { // no outcome is older than one before it
@@ -51,8 +51,8 @@ func FuzzWindow(f *testing.F) {
 				list = append(list, o)
 				list = list[max(0, len(list)-size):]
 				all = append(all, o)
-				entry := w.record(at, o.failed, o.slow)
-				refs[o] = func(at instant) bool { return w.fail(at, entry) }
+				entry := w.record(instant(at), o.failed, o.slow)
+				refs[o] = func(at int64) bool { return w.fail(instant(at), entry) }
 			case 4:
 				if len(all) > 0 {
 					o := all[len(all)-1-next()%min(len(all), 2*size)]
@@ -61,16 +61,16 @@ func FuzzWindow(f *testing.F) {
 					o.failed = true
 				}
 			case 5:
-				w.expire(now)
+				w.expire(instant(now))
 				drop(now)
 			case 6:
-				now = now.add(time.Duration(next()))
+				now += int64(next())
 			case 7:
 				if op >= 224 {
 					w.clear()
 					list = nil
 				} else {
-					now = now.add(max(0, age+time.Duration(op/8%3-1)))
+					now += max(0, age+int64(op/8%3-1))
 				}
 			}
 			var failures, slow int

@@ -451,8 +451,8 @@ var faults = []fault{
 		"TestTwentyHangingCallsOpenTheBreakerAtTheThresholdLongBeforeAnyAnswers",
 	},
 	{
-		"B7", "the breaker looks without collecting those that have entered", "inflight.go",
-		"\t\tb.collect()\n\t\tnext := b.pass(now)", "\t\tnext := b.pass(now)",
+		"B7", "those that have entered are collected and not watched", "inflight.go",
+		"\t\t\tb.run(t)\n\t\t}\n\t\tt = next\n", "\t\t}\n\t\tt = next\n",
 		"TestTwentyHangingCallsOpenTheBreakerAtTheThresholdLongBeforeAnyAnswers",
 	},
 	{
@@ -512,7 +512,7 @@ var faults = []fault{
 	},
 	{
 		"B9", "MaxOpenDuration cuts off the jitter", "breaker.go",
-		"c.OpenFor = period + min(jitter, math.MaxInt64-period)\n", "c.OpenFor = min(period+jitter, b.cfg.MaxOpenDuration)\n",
+		"c.OpenFor = period + min(jitter, math.MaxInt64-period)\n", "c.OpenFor = min(period+min(jitter, math.MaxInt64-period), b.cfg.MaxOpenDuration)\n",
 		"TestAnOpenPeriodIsStretchedByTheJitter",
 	},
 	{
@@ -873,7 +873,7 @@ var faults = []fault{
 	},
 	{
 		"R4", "what the dependency asked for takes the place of the delay", "retry.go",
-		"return floor + min(a.previous, math.MaxInt64-floor)", "return max(floor, a.previous)",
+		"return floor + min(a.previous, math.MaxInt64-floor)", "return max(floor, min(a.previous, math.MaxInt64))",
 		"TestRetryComesBackNoSoonerThanAskedAndNotTogether",
 	},
 	{
