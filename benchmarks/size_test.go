@@ -41,7 +41,20 @@ func BenchmarkInFlight(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports the bytes of a breaker, before its first call and in use.
+// BenchmarkCores is a closed breaker that as many goroutines share as there are cores.
+func BenchmarkCores(b *testing.B) {
+	for _, cores := range []int{1, 2} {
+		b.Run(fmt.Sprintf("cores=%d", cores), func(b *testing.B) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+			onAllCores(b, 1,
+				contender{"steady", func() func() { return through(work, breaker()) }},
+				contender{"gobreaker", func() func() { g := goBreaker(); return func() { _, _ = g.Execute(workAlone) } }},
+			)
+		})
+	}
+}
+
+// BenchmarkMemory reports the bytes of a breaker, before its first call and after calls at once.
 func BenchmarkMemory(b *testing.B) {
 	for _, used := range []bool{false, true} {
 		b.Run(fmt.Sprintf("used=%v", used), func(b *testing.B) {
@@ -54,7 +67,7 @@ func BenchmarkMemory(b *testing.B) {
 				for i := range breakers {
 					breakers[i] = steady.Must(steady.NewBreaker(steady.BreakerConfig{SlowThreshold: time.Second, WindowAge: time.Minute}))
 					if used {
-						_ = pipeline(breakers[i]).Run(ctx, workNoValueContext)
+						callAtOnce(breakers[i], 24) // which leaves as much behind as any number
 					}
 				}
 				b.ReportMetric(float64(heap()-before)/n, "B/breaker")
@@ -62,6 +75,16 @@ func BenchmarkMemory(b *testing.B) {
 			b.ReportMetric(float64(runtime.NumGoroutine()-goroutines), "goroutines")
 			runtime.KeepAlive(breakers)
 		})
+	}
+}
+
+func callAtOnce(br *steady.Breaker, n int) {
+	var permits []steady.Permit
+	for range n {
+		permits = append(permits, steady.Must(br.Allow()))
+	}
+	for _, p := range permits {
+		p.Done(steady.Success)
 	}
 }
 

@@ -22,33 +22,52 @@ import (
 	"strings"
 )
 
-// row is a promise: one benchmark's result over another's, or against a number.
+// row is a promise: one benchmark's result, over or minus another's, against a number.
 type row struct {
 	what   string
 	of     string // a benchmark
-	over   string // another one; "" compares with nothing
+	over   string // another one, by which it is divided
+	minus  string // another one, which is taken off
 	unit   string
-	target float64
+	target float64 // none if it is negative
 }
 
 var rows = []row{
-	{"Breaker in a Pipeline, closed, success ÷ gobreaker", "BreakerClosed/mode=sequential/lib=steady", "BreakerClosed/mode=sequential/lib=gobreaker", "ns/op", 0.8},
-	{"the same, on all cores", "BreakerClosed/mode=parallel/lib=steady", "BreakerClosed/mode=parallel/lib=gobreaker", "ns/op", 0.85},
-	{"open rejection ÷ gobreaker", "BreakerOpen/mode=sequential/lib=steady", "BreakerOpen/mode=sequential/lib=gobreaker", "ns/op", 0.6},
-	{"open rejection under Retry ÷ gobreaker", "BreakerOpen/mode=sequential/lib=steady-under-retry", "BreakerOpen/mode=sequential/lib=gobreaker", "ns/op", 0.6},
-	{"Retry+Breaker+Bulkhead ÷ failsafe-go's three", "Three/mode=sequential/lib=steady", "Three/mode=sequential/lib=failsafe", "ns/op", 0.18},
-	{"the standard chain with its Timeout ÷ failsafe-go's", "Chain/mode=sequential/lib=steady", "Chain/mode=sequential/lib=failsafe", "ns/op", 0.4},
-	{"the same, on all cores", "Chain/mode=parallel/lib=steady", "Chain/mode=parallel/lib=failsafe", "ns/op", 0.4},
-	{"a record at WindowSize 1<<20 ÷ at 20", "WindowSize/size=1048576", "WindowSize/size=20", "ns/op", 1.3},
-	{"a call with 10 000 in flight ÷ with 1", "InFlight/calls=10000", "InFlight/calls=1", "ns/op", 1.3},
-	{"allocations: Breaker", "BreakerClosed/mode=sequential/lib=steady", "", "allocs/op", 0},
-	{"allocations: open rejection", "BreakerOpen/mode=sequential/lib=steady", "", "allocs/op", 0},
-	{"allocations: open rejection under Retry", "BreakerOpen/mode=sequential/lib=steady-under-retry", "", "allocs/op", 0},
-	{"allocations: Retry+Breaker+Bulkhead", "Three/mode=sequential/lib=steady", "", "allocs/op", 0},
-	{"allocations: the chain (context.WithTimeout has 4)", "Chain/mode=sequential/lib=steady", "", "allocs/op", 5},
-	{"bytes of a Breaker before its first call", "Memory/used=false", "", "B/breaker", 512},
-	{"bytes of a Breaker in use, WindowSize 20, WindowAge set", "Memory/used=true", "", "B/breaker", 4096},
-	{"goroutines of 100 000 Breakers", "Memory/used=true", "", "goroutines", 0},
+	over("Breaker in a Pipeline, closed, success ÷ gobreaker", "BreakerClosed/mode=sequential/lib=steady", "BreakerClosed/mode=sequential/lib=gobreaker", 0.8),
+	over("the same, on all cores", "BreakerClosed/mode=parallel/lib=steady", "BreakerClosed/mode=parallel/lib=gobreaker", 0.85),
+	over("open rejection ÷ gobreaker", "BreakerOpen/mode=sequential/lib=steady", "BreakerOpen/mode=sequential/lib=gobreaker", 0.6),
+	over("open rejection under Retry ÷ gobreaker", "BreakerOpen/mode=sequential/lib=steady-under-retry", "BreakerOpen/mode=sequential/lib=gobreaker", 0.6),
+	over("Retry+Breaker+Bulkhead ÷ failsafe-go's three", "Three/mode=sequential/lib=steady", "Three/mode=sequential/lib=failsafe", 0.18),
+	over("the standard chain with its Timeout ÷ failsafe-go's", "Chain/mode=sequential/lib=steady", "Chain/mode=sequential/lib=failsafe", 0.4),
+	over("the same, on all cores", "Chain/mode=parallel/lib=steady", "Chain/mode=parallel/lib=failsafe", 0.4),
+	over("the same, of a function that asks for its context's Done", "Chain/mode=sequential/lib=steady-asked-for-done", "Chain/mode=sequential/lib=failsafe-asked-for-done", 0.4),
+	over("the same, on all cores", "Chain/mode=parallel/lib=steady-asked-for-done", "Chain/mode=parallel/lib=failsafe-asked-for-done", 0.4),
+	over("a record at WindowSize 1<<20 ÷ at 20", "WindowSize/size=1048576", "WindowSize/size=20", 1.3),
+	over("a call with 10 000 in flight ÷ with 1", "InFlight/calls=10000", "InFlight/calls=1", 1.3),
+	over("a call on two cores ÷ on one", "Cores/cores=2/mode=parallel/lib=steady", "Cores/cores=1/mode=parallel/lib=steady", none),
+	over("gobreaker's likewise", "Cores/cores=2/mode=parallel/lib=gobreaker", "Cores/cores=1/mode=parallel/lib=gobreaker", none),
+	{what: "allocations: Breaker", of: "BreakerClosed/mode=sequential/lib=steady", unit: "allocs/op"},
+	{what: "the same, on all cores", of: "BreakerClosed/mode=parallel/lib=steady", unit: "allocs/op"},
+	{what: "allocations: open rejection", of: "BreakerOpen/mode=sequential/lib=steady", unit: "allocs/op"},
+	{what: "allocations: open rejection under Retry", of: "BreakerOpen/mode=sequential/lib=steady-under-retry", unit: "allocs/op"},
+	{what: "allocations: Retry+Breaker+Bulkhead", of: "Three/mode=sequential/lib=steady", unit: "allocs/op"},
+	{
+		what: "allocations: the chain − context.WithTimeout", of: "Chain/mode=sequential/lib=steady",
+		minus: "Timeout/mode=sequential/lib=context", unit: "allocs/op", target: 1,
+	},
+	{
+		what: "the same, of a function that asks for its context's Done", of: "Chain/mode=sequential/lib=steady-asked-for-done",
+		minus: "Timeout/mode=sequential/lib=context-asked-for-done", unit: "allocs/op", target: 1,
+	},
+	{what: "bytes of a Breaker before its first call", of: "Memory/used=false", unit: "B/breaker", target: 512},
+	{what: "bytes of a Breaker after 24 calls at once, WindowSize 20, WindowAge set", of: "Memory/used=true", unit: "B/breaker", target: 4096},
+	{what: "goroutines of 100 000 Breakers", of: "Memory/used=true", unit: "goroutines"},
+}
+
+const none = -1
+
+func over(what, of, over string, target float64) row {
+	return row{what: what, of: of, over: over, unit: "ns/op", target: target}
 }
 
 func main() {
@@ -88,7 +107,7 @@ func measure(rounds int, benchtime string) error {
 func round(binary, benchtime string) (map[string]map[string]float64, error) {
 	var names []string
 	for _, r := range rows {
-		for _, name := range []string{r.of, r.over} {
+		for _, name := range []string{r.of, r.over, r.minus} {
 			if name, _, _ := strings.Cut(name, "/"); name != "" && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
@@ -129,31 +148,46 @@ func table(results []map[string]map[string]float64) error {
 	for _, r := range rows {
 		var values []float64
 		for _, result := range results {
-			value, ok := result[r.of][r.unit]
-			if !ok {
-				return fmt.Errorf("no %s of %s was measured", r.unit, r.of)
-			}
-			if r.over != "" {
-				base, ok := result[r.over][r.unit]
-				if !ok {
-					return fmt.Errorf("no %s of %s was measured", r.unit, r.over)
-				}
-				value /= base
+			value, err := r.value(result)
+			if err != nil {
+				return err
 			}
 			values = append(values, value)
 		}
 		slices.Sort(values)
 		low, median, high := values[0], values[len(values)/2], values[len(values)-1]
-		verdict := "met"
+		target, verdict := "≤ "+number(r.target), "met"
 		switch {
+		case r.target < 0:
+			target, verdict = "", ""
 		case low > r.target:
 			verdict = "**missed**"
 		case median > r.target:
 			verdict = "within the spread"
 		}
-		fmt.Printf("| %s | ≤ %s | %s | %s … %s | %s |\n", r.what, number(r.target), number(median), number(low), number(high), verdict)
+		fmt.Printf("| %s | %s | %s | %s … %s | %s |\n", r.what, target, number(median), number(low), number(high), verdict)
 	}
 	return nil
+}
+
+// value is the row's in one round.
+func (r row) value(result map[string]map[string]float64) (float64, error) {
+	var missing error
+	of := func(name string) float64 {
+		value, ok := result[name][r.unit]
+		if !ok {
+			missing = fmt.Errorf("no %s of %s was measured", r.unit, name)
+		}
+		return value
+	}
+	value := of(r.of)
+	if r.over != "" {
+		value /= of(r.over)
+	}
+	if r.minus != "" {
+		value -= of(r.minus)
+	}
+	return value, missing
 }
 
 func number(v float64) string {
