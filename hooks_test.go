@@ -548,7 +548,7 @@ func TestOnDoneTellsWhyARetryGaveUpAlsoOfAFailingValue(t *testing.T) { // O5
 	}
 }
 
-func TestOnDoneTellsTheRetriesOfTheOutermostRetry(t *testing.T) { // R6
+func TestOnDoneTellsTheRetriesOfTheOutermostRetry(t *testing.T) { // O5
 	busy := newBulkhead(t, steady.BulkheadConfig{MaxConcurrent: 1})
 	noBudget := func(cfg steady.RetryConfig) *steady.Retry {
 		cfg.NoDelay, cfg.NoBudget = true, true

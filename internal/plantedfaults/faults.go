@@ -100,6 +100,16 @@ var faults = []fault{
 		"TestOnDoneTellsWhyARetryGaveUpAlsoOfAFailingValue",
 	},
 	{
+		"O5", "OnDone hears of an inner Retry's retries", "retry.go",
+		"c.retries = a.n - 1\n", "c.retries = max(c.retries, a.n-1)\n",
+		"TestOnDoneTellsTheRetriesOfTheOutermostRetry",
+	},
+	{
+		"O5", "OnDone does not hear that a limit ended the retries it abandoned", "abandon.go",
+		"if s.retries {", "if false {",
+		"TestAbandonAroundARetryTellsWhyItEnded",
+	},
+	{
 		"O5", "a result that is retried is discarded after the delay", "retry.go",
 		"\tc.owner.drop()\n", "\tdefer c.owner.drop()\n",
 		"TestARetriedResultIsDiscardedBeforeTheDelay",
@@ -549,6 +559,11 @@ var faults = []fault{
 		"B10", "a hook that panics at an admission keeps the permit", "permit.go",
 		"if !told && admitted {", "if false && !told {",
 		"TestAPermitGoesBackWhenAHookPanicsAtItsAdmission",
+	},
+	{
+		"B11", "a shadow that is forced open is said to reject nothing", "hooks.go",
+		"return t.Shadow && t.From != StateForcedOpen && t.To != StateForcedOpen", "return t.Shadow",
+		"TestAShadowThatIsForcedOpenIsLoggedAsWhatItIs",
 	},
 	{
 		"B11", "a breaker in shadow mode rejects while open", "permit.go",
