@@ -104,7 +104,7 @@ func TestEveryDurationIsWithinFivePercentOfItsBucket(t *testing.T) {
 	assert.Equal(t, latencyBuckets-1, latencyBucket(1<<latencyMaxBits-1))
 	assert.Equal(t, latencyBuckets-1, latencyBucket(1<<latencyMaxBits))
 	assert.Equal(t, latencyBuckets-1, latencyBucket(math.MaxInt64))
-	assert.InEpsilon(t, 1<<latencyMaxBits, latencyMiddle(latencyBuckets-1), 0.05)
+	assert.InEpsilon(t, float64(1<<latencyMaxBits), latencyMiddle(latencyBuckets-1), 0.05)
 }
 
 func TestLatenciesForgetAfterAboutTenMinutes(t *testing.T) {
